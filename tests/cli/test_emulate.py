@@ -90,19 +90,13 @@ REFUSED = [
     ({"edges__0__to": "snik"}, ["edges[0].to", "'snik'", "did you mean 'sink'"]),
     ({"round_ms": float("nan")}, ["round_ms", "nan", "finite"]),
     ({"edges": SMALL["edges"] * 2}, ["edges[1]", "as edges[0] does"]),
-    (
-        {"edges": [*SMALL["edges"], {"from": "sink", "to": "source", "partitioner": "hash"}]},
-        ["cycle", "source"],
-    ),
-    (
-        {"stages__0__input": {"format": "csv", "path": "no/such.csv"}},
-        ["stages[0].input.path", "no/such.csv"],
-    ),
-    (
-        {"edges__0__chain": True, "edges__0__partitioner": "forward"},
-        ["edges[0].chain", "not emulated on the live clock yet"],
-    ),
-]
+    ({"edges": [*SMALL["edges"], {"from": "sink", "to": "source", "partitioner": "hash"}]},
+     ["cycle", "source"]),
+    ({"stages__0__input": {"format": "csv", "path": "no/such.csv"}},
+     ["stages[0].input.path", "no/such.csv"]),
+    ({"edges__0__chain": True, "edges__0__partitioner": "forward"},
+     ["edges[0].chain", "not emulated on the live clock yet"]),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("changes", "texts"), REFUSED, ids=lambda value: str(value)[:40])

@@ -133,19 +133,11 @@ def test_tasks_that_see_each_other_run_alike_on_both_clocks(
 
 
 SHORTENED = {
-    "two-jobs": (
-        "duration_s=6",
-        "round_ms=250",
-        "jobs.audit.start_at_s=2",
-        "jobs.audit.stop_at_s=4",
-        "jobs.backfill.start_at_s=5",
-    ),
-    "partition-types": (
-        "duration_s=5",
-        "round_ms=250",
-        "stages.read.emit_rate=[{at_s: 0, rate: 20000}, {at_s: 1, rate: 0}]",
-    ),
-}
+    "two-jobs": ("duration_s=6", "round_ms=250", "jobs.audit.start_at_s=2",
+     "jobs.audit.stop_at_s=4", "jobs.backfill.start_at_s=5"),
+    "partition-types": ("duration_s=5", "round_ms=250",
+     "stages.read.emit_rate=[{at_s: 0, rate: 20000}, {at_s: 1, rate: 0}]"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", list(SHORTENED))

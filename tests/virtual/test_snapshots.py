@@ -34,24 +34,15 @@ def with_states(made: Job, states: dict[str, dict[str, Any]], **cluster: Any) ->
 CASES: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
     "a blocked source": ({"source": 300, "sink": 100}, {"source": {"sync_ms": 250}}, {}),
     "an idle source": ({"source": 2, "sink": 100}, {"source": {"sync_ms": 350}}, {}),
-    "a blocked server": (
-        {"source": 300, "map": 200, "sink": 100},
-        {"map": {"sync_ms": 730, "bytes": 200_000}},
-        {},
-    ),
+    "a blocked server": ({"source": 300, "map": 200, "sink": 100},
+     {"map": {"sync_ms": 730, "bytes": 200_000}}, {}),
     "a slow server": ({"source": 3, "sink": 2}, {"sink": {"sync_ms": 250}}, {}),
     "an idle server": ({"source": 5, "sink": 1000}, {"sink": {"sync_ms": 450}}, {}),
-    "uploads that slow down": (
-        {"source": 300, "map": 200, "sink": 100},
-        {"map": {"bytes": 400_000}, "sink": {"bytes": 150_000}},
-        {"upload_slowdown": 0.3},
-    ),
-    "uploads that stop all": (
-        {"source": 300, "map": 200, "sink": 3},
-        {"sink": {"bytes": 150_000}},
-        {"upload_slowdown": 1},
-    ),
-}
+    "uploads that slow down": ({"source": 300, "map": 200, "sink": 100},
+     {"map": {"bytes": 400_000}, "sink": {"bytes": 150_000}}, {"upload_slowdown": 0.3}),
+    "uploads that stop all": ({"source": 300, "map": 200, "sink": 3}, {"sink": {"bytes": 150_000}},
+     {"upload_slowdown": 1}),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("stops", [False, True])

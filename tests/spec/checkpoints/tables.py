@@ -74,10 +74,8 @@ ALIGNED = {
         """,
     ),
     "a cancel marker before anything": (2, "c0 #1 -> abort 1 cancelled | latest_id 1; c1 #1 ->"),
-    "a cancel marker of an older id does nothing": (
-        2,
-        "@210 b0 #2; c1 #1 -> | is_pending True | latest_id 2 | blocked (0,)",
-    ),
+    "a cancel marker of an older id does nothing": (2,
+     "@210 b0 #2; c1 #1 -> | is_pending True | latest_id 2 | blocked (0,)"),
     "a cancel marker of what no channel has delivered does nothing": (
         2,
         """
@@ -93,10 +91,8 @@ ALIGNED = {
         @211 b2 #2 -> trigger 2 aligned, resume 0, resume 2
         """,
     ),
-    "the last barrier may be an end": (
-        2,
-        "@110 b0 #1; @130 e1 -> trigger 1 aligned, resume 0 | alignment 20 | open_channels 1",
-    ),
+    "the last barrier may be an end": (2,
+     "@110 b0 #1; @130 e1 -> trigger 1 aligned, resume 0 | alignment 20 | open_channels 1"),
     "a channel that delivered and ends counts once": (
         3,
         """
@@ -104,11 +100,9 @@ ALIGNED = {
         b2 #1 -> trigger 1 aligned, resume 1, resume 2
         """,
     ),
-    "an end with nothing pending": (
-        2,
-        "e0 -> | open_channels 1 | is_pending False; @120 b1 #1 -> trigger 1 aligned, resume 1",
-    ),
-}
+    "an end with nothing pending": (2,
+     "e0 -> | open_channels 1 | is_pending False; @120 b1 #1 -> trigger 1 aligned, resume 1"),
+}  # fmt: skip
 
 NO_FINISH = {
     "an end aborts what is pending": (
