@@ -1,4 +1,4 @@
-"""How Flink watches a job: sampling, meters, gauges of time, levels of back pressure, data skew.
+"""How Flink watches a job: sampling, meters, gauges of time, levels of backpressure, data skew.
 
 Pure, as the whole of :mod:`flowcontrol.protocol`: time is an argument, and what is watched is
 given. Source: Flink 1.12 and 1.20 (``reference/deployment-and-diagnosis.md`` section 5,
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
 
-# --- Levels of back pressure: the two thresholds that sampling and timers have in common
+# --- Levels of backpressure: the two thresholds that sampling and timers have in common
 
 
 LOW_ABOVE = 0.10
@@ -174,7 +174,7 @@ class TimerGaugeView:
         self.value = max(min(sum(self._times) // (UPDATE_S * len(self._times)), 1000), 0)
 
 
-# --- Back pressure by sampling, as Flink up to 1.12 found it while its page was open.
+# --- Backpressure by sampling, as Flink up to 1.12 found it while its page was open.
 #
 # Source: `BackPressureStatsTrackerImpl` and `BackPressureRequestCoordinator` of Flink 1.12,
 # and the options `web.backpressure.*` (`reference/deployment-and-diagnosis.md` section 5.1).

@@ -45,7 +45,7 @@ class Running:
       checkpoints, fails and restarts.
     - ``delivery``: what the readers of the sinks see.
     - ``time``: collects the samples of event time.
-    - ``samples``: samples the tasks' back pressure.
+    - ``samples``: samples the tasks' backpressure.
     - ``used``: at each sample, what each task manager's processors had done so far; of a job that
       counts them.
     """

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 
 MOST_UNSEEN: Final = 20
-"""Times of back pressure without a sample that are listed for a stage: the worst, the longest."""
+"""Times of backpressure without a sample that are listed for a stage: the worst, the longest."""
 
 _SLACK_S: Final = 1e-9
 
@@ -161,7 +161,7 @@ def _blocked_between(rows: pd.DataFrame, start_s: float, end_s: float) -> float:
 
 
 def _unseen(found: Sequence[Interval], sets: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return the times of more back pressure than the page showed into which no sample fell."""
+    """Return the times of more backpressure than the page showed into which no sample fell."""
     spans: list[list[Interval]] = []
     for one in found:
         if not _is_hidden(one):
@@ -185,7 +185,7 @@ def _unseen(found: Sequence[Interval], sets: Sequence[Mapping[str, Any]]) -> lis
 
 
 def _importance(span: Sequence[Interval]) -> tuple[int, float, float]:
-    """Order times of back pressure: the worst first, of these the longest, the earliest."""
+    """Order times of backpressure: the worst first, of these the longest, the earliest."""
     return -max(one.timed.rank for one in span), -_length(span), span[0].from_s
 
 
@@ -240,7 +240,7 @@ def sampling_sentences(summary: Mapping[str, Any]) -> list[str]:
     if worst:
         _, _, name, burst = max(worst, key=lambda one: one[:2])
         texts.append(
-            f"No sample fell into the back pressure of {name} {_span(burst)}: its page said "
+            f"No sample fell into the backpressure of {name} {_span(burst)}: its page said "
             f"{burst['shown']}, the timers say {burst['level']}, "
             f"{percent(burst['most_blocked'])} blocked at most."
         )
@@ -265,7 +265,7 @@ def sampling_section(summary: Mapping[str, Any]) -> str:
         "timers say more than the page did, and into which no sample fell, at most 20."
     )
     return (
-        '<section id="sampling"><h2>Back pressure by sampling</h2>'
+        '<section id="sampling"><h2>Backpressure by sampling</h2>'
         f'<div class="scroll">{html_table(_HEADS, rows)}</div>'
         f'<p class="how">{escape(how)} All of them stand in <code>summary.json</code>, the '
         "samples in the table <code>samples</code>.</p></section>\n"
@@ -325,7 +325,7 @@ def _on_the_page(samples: pd.DataFrame, until_s: float) -> Series:
 
 
 def _threshold(row: int, at: float) -> dict[str, Any]:
-    """Return a dotted line at the level above which back pressure is LOW, or HIGH."""
+    """Return a dotted line at the level above which backpressure is LOW, or HIGH."""
     dotted = {"color": GREY, "width": 1, "dash": "dot"}
     return span("line", (0, 1), (at, at), xref="paper", yref=numbered("y", row), line=dotted)
 

@@ -1,4 +1,4 @@
-"""Windows in small runs: rounds by hand, and bursts as back pressure."""
+"""Windows in small runs: rounds by hand, and bursts as backpressure."""
 
 from __future__ import annotations
 

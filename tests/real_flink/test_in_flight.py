@@ -1,7 +1,7 @@
 """What a real Flink's barriers met on their way is what the emulation holds in flight.
 
 No barrier is emulated here. An aligned barrier arrives when all records before it are processed,
-and an unaligned one persists what is in flight: both measure what steady back pressure keeps.
+and an unaligned one persists what is in flight: both measure what steady backpressure keeps.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Samples of back pressure on the virtual clock: the live clock's, and what the timers say."""
+"""Samples of backpressure on the virtual clock: the live clock's, and what the timers say."""
 
 from __future__ import annotations
 

@@ -274,7 +274,7 @@ def root_cause(tables: Mapping[str, Any]) -> Finding:
     if not suspects:
         last = vertices[blocked[-1]]
         share = f"{last.name} is back-pressured for {percent(last.blocked)} of the time"
-        text = f"{share}, and no vertex of the tables behind it is free of back pressure."
+        text = f"{share}, and no vertex of the tables behind it is free of backpressure."
         return Finding(last.name, None, "downstream", (text,), "look at what it sends to")
     found = vertices[max(suspects, key=lambda name: (vertices[name].busy, -order.index(name)))]
     senders = [vertices[a] for a, b in edges if b == found.name and vertices[a].is_blocked]

@@ -16,7 +16,7 @@ Of a source that reads a log the rate is what is written there, and that it is b
 does not count: a rate is *not* sustained if a queue behind it grows for ever, or the log itself, in
 the same way and by more than a record a subtask.
 
-The first is back pressure that has arrived, the second is back pressure on its way: full buffers
+The first is backpressure that has arrived, the second is backpressure on its way: full buffers
 delay it, and with them it grows as Karimov's latency does. The schedules of all other stages are
 kept, so a slow phase of a stage counts for its whole length.
 """
