@@ -151,7 +151,7 @@ def _passed(text: str, begin: int, line: int, source: str) -> int:
         is_cut = not text[begin + error.pos :].strip() or not text[begin + len(rest) :].strip()
         what = "the line is cut" if is_cut else f"no JSON ({error.msg})"
         place = f"line {line + error.lineno - 1}, column {column}"
-        refuse(place, f"{what}: {FORM}; take it out", source)
+        refuse(place, f"{what}: {FORM}; remove it", source)
     return begin + len(rest)
 
 

@@ -181,7 +181,7 @@ def _check_chains(edges: Sequence[Edge]) -> None:
         if edge.chain:
             raise ValueError(
                 f"edges[{index}].chain: true: which operators are chained follows from their keys: "
-                "take it out"
+                "remove it"
             )
 
 

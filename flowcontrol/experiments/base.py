@@ -40,7 +40,7 @@ def varied_base(given: Given, overrides: Overrides = ()) -> Base:
         text = "several jobs: they cannot be varied yet; take a scenario with stages and edges"
         raise ScenarioError([Problem("jobs", text)], base.source)
     if base.mapping.get("scaling") is not None:
-        text = "a controller changes the parallelism: leave scaling out of what is varied"
+        text = "a controller changes the parallelism: remove scaling from what is varied"
         raise ScenarioError([Problem("scaling", text)], base.source)
     # Of many runs nobody reads the messages or the samples, and a system may have none.
     left_out = {"trace", "monitoring"}

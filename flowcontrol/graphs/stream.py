@@ -257,7 +257,7 @@ def check_hybrid(graph: StreamGraph) -> None:
         if node.slot_group != DEFAULT_GROUP:
             raise ValueError(
                 f"{first} does not go with the slot sharing group {node.slot_group!r} of "
-                f"{node.name!r}: take the group out, or use blocking"
+                f"{node.name!r}: remove the group, or use blocking"
             )
 
 

@@ -8,7 +8,7 @@ takes a round at least.
 
 A share is what differs from the memory before the first round, as places and values, and what the
 task has put into its channels in the round: messages and records in flight to its receivers, credit
-to its senders. What was put in before stands with whoever is to take it out.
+to its senders. What was put in before stands with whoever is to remove it.
 """
 
 from __future__ import annotations

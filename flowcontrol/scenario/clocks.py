@@ -50,7 +50,7 @@ def without_scaling(scenario: Scenario, what: str) -> list[Problem]:
     """
     if scenario.scaling is None:
         return []
-    text = f"{scenario.scaling.policy!r}: {what} has no controller; leave scaling out"
+    text = f"{scenario.scaling.policy!r}: {what} has no controller: remove scaling"
     return [Problem("scaling", text)]
 
 
@@ -152,7 +152,7 @@ def _lone_tasks(scenario: Scenario) -> Parts:
     for index, edge in enumerate(scenario.edges):
         if edge.chain and edge.sender == heads[edge.sender] and edge.sender not in linked:
             linked.add(edge.sender)  # it is named once
-            remedy = by_rule if scenario.operators else "take chain out of one edge"
+            remedy = by_rule if scenario.operators else "remove chain from one edge"
             yield {"index": index, "edge": edge, "remedy": remedy}
 
 

@@ -96,15 +96,17 @@ class EventTime(f.Mapping):
             if not values:
                 yield key, "[] is empty: write a number, or one for each subtask"
             elif len(values) != subtasks:
-                text = f"{len(values)} for {subtasks} subtasks"
-                yield key, f"{text}: write a number for each, or one for all"
+                text = f"{len(values)} numbers for {subtasks} subtasks"
+                yield key, f"{text}: write one for each, or one for all"
             elif self.column is not None and any(values):
                 shown = f"{float(max(values, key=abs)):g}"
-                text = f"{shown} beside column {self.column!r}, whose rows bring their own times"
-                yield key, f"{text}: take one of them out"
+                text = (
+                    f"{shown} together with column {self.column!r}, which has the times of the rows"
+                )
+                yield key, f"{text}: remove one of them"
         if self.distribution != "uniform" and not any(self.out_of_orderness_s):
-            text = f"{self.distribution!r}: no record lies behind with out_of_orderness_s 0"
-            yield "distribution", f"{text}: state it, or take distribution out"
+            text = f"{self.distribution!r}: no record is out of order with out_of_orderness_s 0"
+            yield "distribution", f"{text}: state it, or remove distribution"
 
 
 class Alignment(f.Mapping):
@@ -151,4 +153,4 @@ class Watermark(f.Mapping):
         """Yield contradictions between keys."""
         if self.punctuated and self.delay_s:
             text = f"{float(self.delay_s):g}: a punctuated watermark is the time of its record, and"
-            yield "delay_s", f"{text} has no delay: take it out, or write punctuated: false"
+            yield "delay_s", f"{text} has no delay: remove it, or write punctuated: false"

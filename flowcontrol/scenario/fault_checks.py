@@ -76,25 +76,27 @@ def check_times(
         for index, (before, after) in enumerate(pairwise(times), 1):
             if after < before:
                 text = f"{float(after):g} is before {float(before):g}, the time of the one above"
-                text = f"{text}: write them in the order of time"
+                text = f"{text}: list them in order of time"
                 problems.append(Problem(f"{key}[{index}].at_s", text))
     problems += _doubled_savepoints(savepoints)
     seen: dict[tuple[Fraction, str], int] = {}
     for index, failure in enumerate(failures):
         first = seen.setdefault((failure.at_s, failure.victim), index)
         if first != index:
-            text = f"{failure.victim} fails at {float(failure.at_s):g} s in failures[{first}] too"
-            problems.append(Problem(f"failures[{index}]", f"{text}: keep one of them"))
+            text = f"{failure.victim} already fails at {float(failure.at_s):g} s"
+            problems.append(
+                Problem(f"failures[{index}]", f"{text} in failures[{first}]: keep one of them")
+            )
 
 
 def _doubled_savepoints(savepoints: Sequence[Savepoint]) -> Iterator[Problem]:
     for index, (before, after) in enumerate(pairwise(savepoints), 1):
         if after.at_s == before.at_s:
-            text = f"{float(after.at_s):g} is the time of savepoints[{index - 1}] too"
+            text = f"{float(after.at_s):g} is also the time of savepoints[{index - 1}]"
             yield Problem(f"savepoints[{index}].at_s", f"{text}: keep one of them")
         elif before.stop and after.at_s > before.at_s:
             text = f"the savepoint at {float(before.at_s):g} s stops the job"
-            text = f"{text}: take stop out of it, or leave out what follows"
+            text = f"{text}: remove its stop, or the savepoints after it"
             yield Problem(f"savepoints[{index}]", text)
 
 

@@ -89,12 +89,12 @@ class Failure(f.Mapping):
         if not given:
             yield "", "nothing fails: state a task_manager, a stage and subtask, or job_manager"
         elif len(given) > 1:
-            text = f"{' and '.join(given)} are given: state one of them, and another failure"
+            text = f"{' and '.join(given)} are both stated: keep one, and state another failure"
             yield given[1], text
         elif self.stage is not None and self.subtask is None:
-            yield "subtask", f"is missing: which subtask of {self.stage!r} fails, from 0"
+            yield "subtask", f"is missing: state which subtask of {self.stage!r} fails, from 0"
         if self.stage is None and self.subtask is not None:
-            yield "subtask", f"{self.subtask} of which stage: state the stage, or take it out"
+            yield "subtask", f"{self.subtask} without a stage: state the stage, or remove it"
 
 
 UNLIMITED: Final = 2**31 - 1

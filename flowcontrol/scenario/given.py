@@ -186,7 +186,8 @@ def _position(items: list[Any], key: str) -> int:
     if key in names:
         return names.index(key)
     named = ", ".join(str(name) for name in names if name is not None)
-    raise ValueError(f"{key!r} is none of {len(items)} items" + (f" ({named})" if named else ""))
+    listed = f" ({named})" if named else ""
+    raise ValueError(f"{key!r} is not one of the {len(items)} items{listed}")
 
 
 Given = Scenario | Mapping[str, Any] | str | Path

@@ -26,8 +26,8 @@ def check_stage_names(names: Sequence[tuple[int, str]], problems: list[Problem])
         first = seen.setdefault(name.lower(), index)
         if first != index:
             text = (
-                f"{name!r} is the name of stages[{first}] too: folders are named by stages, so "
-                "give each a name that differs in more than upper and lower case"
+                f"{name!r} is also the name of stages[{first}]: folders are named after stages, "
+                "so give each a name that differs in more than upper and lower case"
             )
             problems.append(Problem(f"stages[{index}].name", text))
 
@@ -53,8 +53,8 @@ def check_edges(
     cycle = find_cycle((sender, receiver) for _, sender, receiver in links)
     if cycle:
         text = (
-            f"they form a cycle, {' -> '.join(cycle)}: a job flows from sources to sinks; take one "
-            "of these edges out"
+            f"they form a cycle, {' -> '.join(cycle)}, but a job flows from sources to sinks: "
+            "remove one of these edges"
         )
         problems.append(Problem("edges", text))
 
@@ -75,10 +75,10 @@ def _edges_in_one_folder(links: Links) -> Iterable[Problem]:
         if first is link:
             continue
         if first[1:] == link[1:]:
-            text = f"goes from {sender!r} to {receiver!r} as edges[{first[0]}] does: keep one"
+            text = f"goes from {sender!r} to {receiver!r}, like edges[{first[0]}]: keep one of them"
         else:
             text = (
-                f"its folder '{sender}-{receiver}' is that of edges[{first[0]}] too: "
+                f"its folder '{sender}-{receiver}' is also that of edges[{first[0]}]: "
                 "rename one of the stages"
             )
         yield Problem(f"edges[{index}]", text)
@@ -88,7 +88,7 @@ def _lonely_stages(links: Links, names: Sequence[str]) -> Iterable[Problem]:
     linked = {name for _, *ends in links for name in ends}
     for index, name in enumerate(names):
         if name and name not in linked:
-            text = f"{name!r} has no edge: link it with an edge, or take it out"
+            text = f"{name!r} has no edge: add one, or remove the stage"
             yield Problem(f"stages[{index}]", text)
 
 
@@ -257,8 +257,8 @@ def place_subtasks(
             placed[name] = theirs
         elif stage.placement != theirs and len(stage.placement) == len(theirs):
             text = (
-                f"{list(stage.placement)} is not {list(theirs)}, where {sender!r} runs, to whose "
-                "tasks it is chained: leave it out"
+                f"{list(stage.placement)} is not {list(theirs)}, the placement of {sender!r}, to "
+                "which the stage is chained: remove it"
             )
             problems.append(Problem(f"stages[{index}].placement", text))
     return placed

@@ -118,7 +118,7 @@ def _csv_columns(path: Path) -> tuple[str, ...]:
     with open_csv(path) as stream, as_text(stream) as text:
         header = next(csv.reader(text), [])
     if len(set(header)) < len(header):
-        raise ValueError("two columns of its header have one name")
+        raise ValueError("two columns of its header have the same name")
     return tuple(header)
 
 
@@ -211,10 +211,8 @@ def results_of_windows(
         folders += [own] if stage.output is None else []
         for folder in (*folders, f"{own}_late"):
             if folder in found:
-                text = (
-                    f"{folder} is where both {found[folder]!r} and {stage.name!r} write: call one"
-                )
-                problems.append(Problem(f"stages[{index}].name", f"{text} of them otherwise"))
+                text = f"both {found[folder]!r} and {stage.name!r} write to {folder}: rename one of"
+                problems.append(Problem(f"stages[{index}].name", f"{text} them"))
             found[folder] = stage.name
     return found
 
@@ -242,7 +240,7 @@ def resolve_output(
     path = PurePosixPath(_folder_of(stage))
     fault = _fault_of(path, taken)
     if fault:
-        rule = "name a folder of its own inside the run's folder, as output/" + stage.name
+        rule = "name a separate folder inside the run's folder, such as output/" + stage.name
         text = f"{show(str(path))} {fault}: {rule}"
         problems.append(Problem(f"stages[{index}].output.path", text))
     taken[str(path)] = stage.name
@@ -254,11 +252,11 @@ def _fault_of(path: PurePosixPath, taken: Mapping[str, str]) -> str:
     if path.is_absolute() or ".." in path.parts or not path.parts or ":" in str(path):
         return "leaves the run's folder"
     if path.parts[0].lower() in _RESERVED or path.suffix in {".json", ".html"}:
-        return "is where a run keeps its own results"
+        return "is reserved for the results of the run"
     for other, stage in taken.items():
         theirs = PurePosixPath(other)
         if path.is_relative_to(theirs) or theirs.is_relative_to(path):
-            return f"lies in the output of {stage!r} ({other}), or holds it"
+            return f"overlaps with the output of {stage!r} ({other})"
     return ""
 
 

@@ -101,7 +101,7 @@ class JobList:
         for index, spec in self.specs:
             first = seen.setdefault(spec.name.lower(), index)
             if first != index:
-                text = f"{spec.name!r} is the name of jobs[{first}] too: give each its own"
+                text = f"{spec.name!r} is also the name of jobs[{first}]: give each its own name"
                 problems.append(Problem(f"jobs[{index}].name", text))
             problems.extend(_wrong_times(f"jobs[{index}]", spec, duration_s))
         problems.extend(self._edges_between())
@@ -138,12 +138,12 @@ def read_jobs(mapping: object, problems: list[Problem]) -> JobList:
         return JobList(mapping)
     for kind in _KINDS:
         if kind in mapping:
-            text = f"must not be next to jobs: move it into one of the jobs, which have {kind} each"
+            text = f"cannot be next to jobs: move it into one of the jobs; each has its own {kind}"
             problems.append(Problem(kind, text))
     raw = mapping["jobs"]
     if not isinstance(raw, list | tuple) or not raw:
         text = "needs a list of at least one job: {name, start_at_s, stop_at_s, stages, edges}"
-        problems.append(Problem("jobs", f"{show(raw)} is no such list: {text}"))
+        problems.append(Problem("jobs", f"{show(raw)} is not a list of jobs: {text}"))
         raw = ()
     specs = [(i, read_part(JobPart, job, ("jobs", i), problems)) for i, job in enumerate(raw)]
     lists: dict[str, list[Any]] = {kind: [] for kind in _KINDS}

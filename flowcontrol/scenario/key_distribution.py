@@ -56,7 +56,7 @@ class KeyDistribution(f.Mapping):
         for kind, (key, _) in _TAKES.items():
             value = getattr(self, key)
             if value is not None and kind != self.kind:
-                text = f"{float(value):g}: {self.kind} takes no {key}: take it out"
+                text = f"{float(value):g}: {self.kind} takes no {key}: remove it"
                 yield key, f"{text}, or write kind: {kind}"
         if self.kind == "hot" and self.keys < 2:
             text = "one hot key and the rest: needs at least 2 keys, or write kind: uniform"

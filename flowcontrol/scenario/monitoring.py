@@ -49,8 +49,8 @@ def monitoring_problems(monitoring: Monitoring, duration_s: float) -> Iterator[P
     if sampling is not None and sampling.length_ms >= end_ms:
         text = (
             f"{sampling.samples} samples, {sampling.delay_ms} ms apart, take "
-            f"{sampling.length_ms / 1000:g} s, and the run ends at {duration_s:g} s: no set would "
-            "be finished; take fewer samples, or raise duration_s"
+            f"{sampling.length_ms / 1000:g} s, and the run ends at {duration_s:g} s, before the "
+            "first set is complete: take fewer samples, or raise duration_s"
         )
         yield Problem("monitoring.sampling", text)
 
@@ -79,7 +79,7 @@ def trace_problems(
     """
     end = Fraction(repr(duration_s))
     if trace.to_s is not None and trace.to_s > end:
-        text = f"{float(trace.to_s):g} is behind the end of the run, {duration_s:g}"
+        text = f"{float(trace.to_s):g} is after the end of the run, {duration_s:g}"
         yield Problem("trace.to_s", f"{text}: choose an earlier time, or raise duration_s")
     last = end if trace.to_s is None else trace.to_s
     if trace.from_s >= last:
@@ -92,6 +92,6 @@ def trace_problems(
             yield Problem(place, known(name, list(chained), "edge"))
         elif chained[name]:
             text = f"{name!r} is chained: within a task there are no messages"
-            yield Problem(place, f"{text}: leave it out, or take chain out of the edge")
+            yield Problem(place, f"{text}: leave it out, or remove chain of the edge")
         elif name in trace.edges[:index]:
             yield Problem(place, f"{name!r} is stated twice: keep one of them")

@@ -62,7 +62,7 @@ def read_operators(mapping: Any, problems: list[Problem]) -> OperatorList:
         return OperatorList(mapping)
     for key in ("stages", "jobs"):
         if key in mapping:
-            problems.append(Problem(key, "must not be next to operators: keep one of them"))
+            problems.append(Problem(key, "cannot be next to operators: keep one of them"))
     kept = {key: value for key, value in mapping.items() if key not in ("operators", "jobs")}
     raw = mapping["operators"]
     parallelism = _default_parallelism(mapping.get("options"))
@@ -72,7 +72,7 @@ def read_operators(mapping: Any, problems: list[Problem]) -> OperatorList:
         ]
     for index, edge in enumerate(_list(mapping, "edges")):
         if isinstance(edge, Mapping) and "chain" in edge:
-            text = "which operators are chained follows from their keys: take it out"
+            text = "which operators are chained follows from their keys: remove it"
             problems.append(Problem(f"edges[{index}].chain", f"{edge['chain']}: {text}"))
     return OperatorList({**kept, "stages": raw}, is_there=True)
 
@@ -222,7 +222,7 @@ def edge_of(edge: Edge) -> StreamEdge:
 def slots_of(cluster: Cluster, options: NetworkOptions, problems: list[Problem]) -> int:
     """Return the slots of a task manager: ``cluster.slots``, or Flink's option, or 1."""
     if cluster.slots is not None and options.task_slots not in (None, cluster.slots):
-        text = f"{options.task_slots} is not cluster.slots, {cluster.slots}: state one of them"
+        text = f"{options.task_slots} is not cluster.slots, {cluster.slots}: state only one of them"
         problems.append(Problem(key_path(["options", _SLOTS]), text))
     return cluster.slots or options.task_slots or 1
 

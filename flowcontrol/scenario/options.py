@@ -194,10 +194,10 @@ def _read_values(raw: Mapping[Any, Any], problems: list[Problem]) -> dict[str, V
         name = ALIASES.get(key, key)
         if name not in OPTIONS:
             hint = nearest(str(key), [*OPTIONS, *ALIASES])
-            text = f"{str(key)!r} is not an option of Flink that is known here{hint}"
+            text = f"{str(key)!r} is not a known option of Flink{hint}"
         elif name in given:
             old = next(alias for alias, new in ALIASES.items() if new == name)
-            text = f"{old!r} is the old name of {name!r}: state it once"
+            text = f"{old!r} is the old name of {name!r}, which is stated too: keep one of them"
         else:
             try:
                 given[name] = OPTIONS[name].read(value)
@@ -225,7 +225,7 @@ def _check_together(given: Mapping[str, Value], problems: list[Problem]) -> None
             problems.append(Problem(_place(low), f"{text}: lower it, or raise the other"))
     rivals = [key for key in (_FRACTION, _MIN, _MAX) if key in given]
     if _BUFFERS in given and rivals:
-        text = f"{given[_BUFFERS]} has no effect in Flink beside {', '.join(rivals)}: state one way"
+        text = f"{given[_BUFFERS]} has no effect in Flink next to {', '.join(rivals)}: keep one"
         problems.append(Problem(_place(_BUFFERS), text))
     _check_faults_together(given, problems)
 
@@ -274,13 +274,13 @@ def _network_buffers(given: Mapping[str, Value], problems: list[Problem]) -> int
         stated = _FLINK if _FLINK in given else _PROCESS
         least = "" if _BUFFERS in given else "at least "
         text = (
-            f"{_int(given, stated)} bytes leave {max(total, 0)} for Flink, of which the network "
-            f"takes {least}{memory}: raise it, or lower {_BUFFERS if _BUFFERS in given else _MIN}"
+            f"{_int(given, stated)} bytes leave {max(total, 0)} for Flink, but the network needs "
+            f"{least}{memory}: raise it, or lower {_BUFFERS if _BUFFERS in given else _MIN}"
         )
         problems.append(Problem(_place(stated), text))
         return None
     if memory < segment:
-        text = f"{memory} bytes for the network hold no buffer of {segment} bytes: raise it"
+        text = f"{memory} bytes for the network are less than a buffer of {segment} bytes: raise it"
         problems.append(Problem(_place(_MIN), text))
         return None
     return memory // segment
@@ -300,7 +300,7 @@ def _managed_memory(
         return None if total is None else int(share * total)
     network = buffers * _int(given, _SEGMENT)
     if total is not None and int(stated) + network > total:
-        text = f"{int(stated)} bytes and {network} of the network are more than Flink has, {total}"
+        text = f"{int(stated)} bytes and {network} for the network are more than Flink's {total}"
         problems.append(Problem(_place(_MANAGED), f"{text}: lower it, or raise {_FLINK}"))
     return int(stated)
 

@@ -283,7 +283,7 @@ def _resolve_edge(
         )
         problems.append(Problem(f"{place}.partitioner", text))
     if edge.input and not isinstance(sender, Operator):
-        text = f"{edge.input}: a stage has one input, an operator has two: take it out"
+        text = f"{edge.input}: a stage has one input, and only an operator has two: remove it"
         problems.append(Problem(f"{place}.input", text))
     _check_parameters(place, edge, partitioner, problems)
     _check_weights(place, edge, receiver, problems)
@@ -303,13 +303,13 @@ def _check_parameters(place: str, edge: Edge, partitioner: str, problems: list[P
     for key in given:
         if key not in takes:
             needed = ", ".join(name for name, keys in _PARAMETERS.items() if key in keys)
-            text = f"{partitioner} takes no {key}: take it out, or use the partitioner {needed}"
+            text = f"{partitioner} takes no {key}: remove it, or use the partitioner {needed}"
             problems.append(Problem(f"{place}.{key}", text))
     if partitioner == "custom" and not given:
         text = "custom needs channel_weights, a list with the share of each receiving subtask"
         problems.append(Problem(f"{place}.channel_weights", f"is missing: {text}"))
     if partitioner == "hash" and len(given) > 1:
-        text = f"{' and '.join(given)} are given: hash needs exactly one of them"
+        text = f"{' and '.join(given)} are stated: hash needs exactly one of them"
         problems.append(Problem(f"{place}.{given[1]}", text))
 
 
@@ -344,7 +344,7 @@ def _key(
     if replayed is None and sender.input is not None:
         return None  # the input itself was refused
     if replayed is None:
-        text = f"exactly one of {', '.join(_SHARES)} (a key needs real rows to read)"
+        text = f"exactly one of {', '.join(_SHARES)} (a key needs replayed rows)"
         problems.append(Problem(f"{place}.key_weights", f"is missing: hash needs {text}"))
         return None
     source, columns = replayed

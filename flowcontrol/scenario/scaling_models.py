@@ -222,7 +222,7 @@ class Scaling(f.Mapping):
             wrong = next(iter(own))
         if raw.get("policy") in POLICIES and wrong is not None:
             whose = "ds2" if wrong in DS2_KEYS else "flink-autoscaler"
-            raise f.refuse(f"is a key of {whose}, not of {raw['policy']}: take it out", str(wrong))
+            raise f.refuse(f"is a key of {whose}, not of {raw['policy']}: remove it", str(wrong))
         return {**{k: v for k, v in raw.items() if k not in own}, "keys": own}
 
     @model_serializer(mode="wrap")

@@ -207,14 +207,12 @@ class PhaseSpec(BaseModel):
 def _in_order(phases: tuple[PhaseSpec, ...]) -> Schedule:
     """Return a schedule; its first phase must start at 0, each of the others after another."""
     if phases[0].at_s != 0:
-        text = f"{float(phases[0].at_s):g} is not 0: the first phase starts at_s: 0"
+        text = f"{float(phases[0].at_s):g} is not 0: the first phase must have at_s: 0"
         raise refuse(text, 0, "at_s")
     for index, (before, phase) in enumerate(pairwise(phases), 1):
         if phase.at_s <= before.at_s:
-            text = (
-                f"{float(phase.at_s):g} is not more than {float(before.at_s):g}, the phase before"
-            )
-            raise refuse(f"{text}: write the phases in the order of time", index, "at_s")
+            text = f"{float(phase.at_s):g} is not after {float(before.at_s):g}, the phase before"
+            raise refuse(f"{text}: list the phases in order of time", index, "at_s")
     return Schedule(
         phases=tuple(Phase(at_us=int(p.at_s * MICROSECONDS), rate=p.rate) for p in phases)
     )

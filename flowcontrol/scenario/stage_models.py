@@ -112,7 +112,9 @@ class Stage(f.Mapping):
             if rates == ():
                 yield key, "[] is empty: write a rate, or one for each subtask"
             elif rates is not None and len(rates) != count:
-                text = f"{len(rates)} for {count} subtasks: write a rate for each, or one for all"
+                text = (
+                    f"{len(rates)} rates for {count} subtasks: write one for each, or one for all"
+                )
                 yield key, text
         for k, stall in enumerate(self.stalls):
             for subtask in stall.subtasks:
@@ -228,7 +230,7 @@ class Operator(Stage, OperatorKeys):
         """Yield contradictions between two keys of the operator: a key and the refusal."""
         yield from super().contradictions()
         if f.is_stated(self, "placement"):
-            text = "operators are placed by slots: take it out, or spell the job out as stages"
+            text = "operators are placed in slots: remove it, or write the job as stages"
             yield "placement", f"{list(self.placement)}: {text}"
         if self.max_parallelism is not None and self.max_parallelism < self.parallelism:
             text = f"{self.max_parallelism} is less than the parallelism, {self.parallelism}"

@@ -72,7 +72,7 @@ def check_time_model(
     """
     model = time_model_of(head, system, stages)
     if model == "flink" and system == SPARKS and is_stated(head, "time_model"):
-        text = f"'flink': the event time of {SPARKS} is Spark's: use spark, or leave it out"
+        text = f"'flink': the system {SPARKS} has Spark's event time: use spark, or remove it"
         yield Problem("time_model", text)
     if head.batch_s is not None:
         yield from _batch_problems(head, head.batch_s, model)
@@ -87,7 +87,7 @@ def check_time_model(
 
 def _batch_problems(head: ScenarioHead, batch_s: Fraction, model: TimeModel) -> Iterator[Problem]:
     if model == "flink":
-        text = f"{float(batch_s):g}: Flink's event time knows no batches: take it out, or write"
+        text = f"{float(batch_s):g}: Flink's event time has no batches: remove it, or write"
         yield Problem("batch_s", f"{text} time_model: spark")
     elif head.round_ms is not None:
         rounds = batch_s * 1000 / Fraction(repr(head.round_ms))
@@ -96,7 +96,7 @@ def _batch_problems(head: ScenarioHead, batch_s: Fraction, model: TimeModel) -> 
             yield Problem("batch_s", f"{text} is a whole number of rounds; change one of the two")
 
 
-ONE_SUBTASK = "global, or rebalance and parallelism 1, the column being the key of the input"
+ONE_SUBTASK = "global, or rebalance with parallelism 1, with the column as the key of the input"
 """How rows meet by key in a window that they do not reach straight from their source."""
 
 
@@ -217,12 +217,12 @@ def check_windows(
         at = _Place(stage, stage.window, edges, by_name, rows)
         place = f"stages[{index}]"
         if not at.inputs:
-            text = f"no edge leads to {stage.name!r}: a source has no records to put together: move"
-            problems.append(Problem(f"{place}.window", f"{text} the window to a stage behind it"))
+            text = f"no edge leads to {stage.name!r}, so it receives no records to group: move the"
+            problems.append(Problem(f"{place}.window", f"{text} window to a stage behind it"))
             continue
         if stage.selectivity_exact != 1:
             text = f"{stage.selectivity:g}: the window decides how many records leave"
-            problems.append(Problem(f"{place}.selectivity", f"{text} {stage.name!r}: take it out"))
+            problems.append(Problem(f"{place}.selectivity", f"{text} {stage.name!r}: remove it"))
         groups = ["windows"] if model is None else ["windows", f"{model.capitalize()}'s windows"]
         or_clock = "" if model == "spark" else ", or trigger: processing_time"
         found = [fault for one in groups for fault in faults(one, at, or_clock=or_clock)]
@@ -240,8 +240,8 @@ def _columns(at: _Place) -> Iterator[Fault]:
         if column is None:
             continue
         if None in entering:
-            why = f"{text!r}: no replayed rows enter {at.stage.name!r}, and made records have no"
-            yield f"aggregate.{name}", f"{why} columns: use count, or an input of the source"
+            why = f"{text!r}: no replayed rows enter {at.stage.name!r}, and generated records have"
+            yield f"aggregate.{name}", f"{why} no columns: use count, or an input of the source"
             continue
         for rows in filter(None, entering):
             for fault in number_column_faults(rows, column):
@@ -269,4 +269,4 @@ def _how_to_meet(at: _Place, edge: Edge) -> str:
         return "hash with key_weights or key_distribution, or parallelism 1"
     if at.by_name[edge.sender].input is None:
         return ONE_SUBTASK
-    return "hash with key, the column, or rebalance and parallelism 1"
+    return "hash with the column as key, or rebalance with parallelism 1"

@@ -142,11 +142,11 @@ class Window(f.Mapping):
         """Yield names that a table cannot have beside its others, upper and lower case alike."""
         taken = dict.fromkeys(RESERVED, "a column of every result")
         for name in self.aggregate:
-            other = taken.setdefault(name.lower(), f"the name of {name!r} too")
-            if other != f"the name of {name!r} too":
+            other = taken.setdefault(name.lower(), f"also the name of {name!r}")
+            if other != f"also the name of {name!r}":
                 yield f"aggregate.{name}", f"{name!r} is {other}: choose another name"
             elif not _NAME.fullmatch(name):
-                text = f"{show(name)} is not a name of a column: needs letters, digits and _"
+                text = f"{show(name)} is not a column name: needs letters, digits and _"
                 yield "aggregate", f"{text}, a letter first"
 
     def _lengths(self) -> Iterator[tuple[str, str]]:
@@ -157,13 +157,13 @@ class Window(f.Mapping):
                 yield key, f"is missing: a {self.kind} window needs {meaning}, s"
             elif key not in needed and value is not None:
                 others = " or ".join(kind for kind, keys in _NEEDS.items() if key in keys)
-                text = f"{float(value):g}: a {self.kind} window takes no {key}: take it out, or"
+                text = f"{float(value):g}: a {self.kind} window takes no {key}: remove it, or"
                 yield key, f"{text} write kind: {others}"
         if self.size_s is not None and self.slide_s is not None and self.kind == "sliding":
             overlap = -(-self.size_s // self.slide_s)
             if overlap > MAX_OVERLAP:
                 text = f"{float(self.slide_s):g}: each record would be in {overlap} windows of"
-                text = f"{text} {float(self.size_s):g} s, at most {MAX_OVERLAP} are possible"
+                text = f"{text} {float(self.size_s):g} s, and at most {MAX_OVERLAP} are possible"
                 yield "slide_s", f"{text}: raise it"
 
     def _facts(self) -> dict[str, Any]:

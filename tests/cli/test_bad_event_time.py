@@ -68,7 +68,7 @@ CASES: dict[str, tuple[dict[str, Any], str, list[str]]] = {
     ),
     "lateness by the clock": (
         window(**TUMBLING, trigger="processing_time", allowed_lateness_s=3),
-        f"{WINDOW}.allowed_lateness_s", ["3: nothing is late", "take it out"],
+        f"{WINDOW}.allowed_lateness_s", ["3: nothing is late", "remove it"],
     ),
     "no event time": (
         {"source": {"event_time": None, "watermark": None}}, f"{WINDOW}.trigger",
@@ -89,7 +89,7 @@ CASES: dict[str, tuple[dict[str, Any], str, list[str]]] = {
         [f"'big' of rows.parquet is {2**63} in row 1", "whole numbers lie between", "mend the row"],
     ),
     "Spark without batches": (
-        {"time_model": "spark"}, "batch_s", ["is missing", "state their length in s"],
+        {"time_model": "spark"}, "batch_s", ["is missing", "state the length of a batch"],
     ),
     "an alignment under Spark": (
         {"source": {"watermark": {"alignment": {"group": "g", "max_drift_s": 3}}}, **SPARK},

@@ -196,4 +196,4 @@ def test_batches_are_stated_once() -> None:
     given = small.mapping(TUMBLING, system="structured-streaming", batch_s=1)
     [problem] = check_clock(parse_scenario(given), "virtual")
     assert problem.place == "batch_s"
-    assert "are those of the throttle 'static_admission': leave it out" in problem.message
+    assert "throttle 'static_admission' sets the batches: remove batch_s" in problem.message

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-MISSING = "<take it out>"
+MISSING = "<remove it>"
 """As a value: remove the key."""
 
 JOB: dict[str, Any] = {

@@ -89,8 +89,8 @@ def test_another_placement_is_refused(sender: dict[str, Any], stated: list[int])
     mapping = job(("a", "b", CHAIN), a={**TWO, **sender}, b={**TWO, "placement": stated})
     [(place, message)] = problems_of(mapping)
     assert place == "stages[1].placement"
-    assert f"{stated} is not {sender.get('placement', [0, 1])}, where 'a' runs" in message
-    assert "leave it out" in message
+    assert f"{stated} is not {sender.get('placement', [0, 1])}, the placement of 'a'" in message
+    assert "remove it" in message
 
 
 def test_a_placement_that_is_wrong_by_itself_is_told_once() -> None:
@@ -109,7 +109,7 @@ def test_only_forward_is_chained(partitioner: str) -> None:
     [(place, message)] = problems_of(job(("a", "b", keys), a={}, b={}))
     assert place == "edges[0].partitioner"
     assert f"'{partitioner}' sends records to other subtasks" in message
-    assert "use forward or leave it out, or take chain out" in message
+    assert "use forward, or remove the partitioner or chain" in message
 
 
 def test_forward_may_be_stated() -> None:
@@ -124,7 +124,8 @@ def test_forward_may_be_stated() -> None:
 def test_unequal_parallelism_is_not_chained(keys: dict[str, Any], place: str) -> None:
     [(found, message)] = problems_of(job(("a", "b", {**CHAIN, **keys}), a=TWO, b={}))
     assert found == place
-    assert "from 2 subtasks to 1: needs equal parallelism" in message
+    assert "from 2 subtasks to 1" in message
+    assert "need equal parallelism" in message or "needs equal parallelism" in message
 
 
 @pytest.mark.parametrize("second", [{}, CHAIN])
@@ -133,7 +134,7 @@ def test_a_chained_stage_has_one_input(second: dict[str, Any]) -> None:
     found = problems_of(mapping)
     assert [place for place, _ in found] == ["edges[0].chain", "edges[1].chain"][: len(found)]
     assert len(found) == (2 if second else 1)
-    assert all("'c' has 2 inputs (a, b): a chained stage has one" in text for _, text in found)
+    assert all("'c' has 2 inputs (a, b), but a chained" in text for _, text in found)
 
 
 def test_a_cycle_of_chains_is_a_cycle() -> None:

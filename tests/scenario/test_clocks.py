@@ -76,9 +76,9 @@ def test_no_exclusive_buffers_need_credits(changed: Any, clock: Any, transport: 
     for problem in problems:
         assert problem.place == f'options."{NETMEM}buffers-per-channel"'
         assert problem.message == (
-            f"0: channels without exclusive buffers under transport {transport!r}, which has no "
-            "credit to announce a backlog for, are not emulated on any clock yet: state at least "
-            "1, or use credit"
+            f"0: channels without exclusive buffers under the transport {transport!r}, which "
+            "cannot announce a backlog, are not emulated on any clock yet: state at least 1, or "
+            "use the transport credit"
         )
 
 
@@ -156,8 +156,8 @@ def test_a_task_without_a_link_is_the_virtual_clocks(changed: Any) -> None:
     scenario = parse_scenario(changed(*CHAIN))
     [problem] = check_clock(scenario, "live")
     assert problem.place == "edges[0].chain"
-    assert "true: 'source' and all behind it in one task, with no link whose" in problem.message
-    assert "take chain out of one edge" in problem.message
+    assert "true: one task of 'source' and everything behind it, without" in problem.message
+    assert "remove chain from one edge" in problem.message
     assert check_clock(scenario, "virtual") == []
 
 
@@ -168,7 +168,7 @@ def test_service_times_vary_in_no_chain(changed: Any, end: int) -> None:
     [problem] = check_clock(parse_scenario(given), "virtual")
     assert problem.place == f"stages[{end}].service_time"
     assert "'exponential'" in problem.message
-    assert "use constant, or take chain out" in problem.message
+    assert "use constant, or remove chain" in problem.message
     given["edges"][0]["chain"] = False
     assert check_clock(parse_scenario(given), "virtual") == []
 
@@ -192,7 +192,7 @@ def replay(first: str | None, second: str | None, hash_at: int | None = None) ->
 def test_rows_of_different_columns_never_meet(first: str, second: str | None) -> None:
     [problem] = check_clock(parse_scenario(replay(first, second)), "live")
     assert problem.place == "stages[2]"
-    assert "rows of different columns from one, two into 'mid'" in problem.message
+    assert "rows with different columns from one, two into 'mid'" in problem.message
 
 
 def test_the_virtual_clock_moves_no_rows_that_could_differ() -> None:

@@ -142,12 +142,12 @@ def test_structured_streaming_has_sparks_time() -> None:
 @pytest.mark.parametrize(
     ("clock", "round_ms", "batch_s", "texts"),
     [
-        ("virtual", None, None, ["is missing", "counts in batches", "state their length"]),
+        ("virtual", None, None, ["is missing", "works in batches", "state the length"]),
         ("virtual", 100, 1, []),
         ("live", None, None, []),
         ("live", None, 0.5, []),
         ("live", 1000, 1, []),
-        ("live", None, 1, ["1 s", "a micro-batch, which is 500 ms", "round_ms: 1000"]),
+        ("live", None, 1, ["1 s", "a micro-batch, which takes 500 ms", "round_ms: 1000"]),
     ],
 )
 def test_batches_of_each_clock(

@@ -43,16 +43,16 @@ SOURCES = [
         ("out_of_orderness_s", {"out_of_orderness_s": "5s"}, "'5s' is not a number", "alone"),
         ("out_of_orderness_s", {"out_of_orderness_s": NAN}, "nan is not a finite number"),
         ("out_of_orderness_s[1]", {"out_of_orderness_s": [1, -2]}, "-2 is out of range"),
-        ("out_of_orderness_s", {"out_of_orderness_s": [1, 2, 3]}, "3 for 2 subtasks",
-         "a number for each, or one for all"),
+        ("out_of_orderness_s", {"out_of_orderness_s": [1, 2, 3]}, "3 numbers for 2 subtasks",
+         "one for each, or one for all"),
         ("offset_s", {"offset_s": []}, "[] is empty", "one for each subtask"),
-        ("offset_s", {"offset_s": [0, 1, 2]}, "3 for 2 subtasks"),
+        ("offset_s", {"offset_s": [0, 1, 2]}, "3 numbers for 2 subtasks"),
         ("offset_s", {"offset_s": 1e10}, "10000000000.0 is out of range", "at most 1000000000"),
         ("offset_s", {"offset_s": 1.0001}, "1.0001", "in whole milliseconds"),
         ("distribution", {"out_of_orderness_s": 1, "distribution": "normal"},
          "unknown distribution 'normal'", "uniform, exponential"),
-        ("distribution", {"distribution": "exponential"}, "'exponential': no record lies behind",
-         "out_of_orderness_s 0", "take distribution out"),
+        ("distribution", {"distribution": "exponential"}, "'exponential': no record is out",
+         "out_of_orderness_s 0", "remove distribution"),
         ("column", {"column": "time_hour"}, "'time_hour': 'source' replays no rows",
          "state an input"),
         ("column", {"column": ""}, "'' is empty"),
@@ -67,14 +67,14 @@ SOURCES = [
     row([ROWS, (TIMES, {"column": "origin"})], "stages[0].event_time.column",
         "'origin' is not a time: its type is string"),
     row([ROWS, (TIMES, {"column": "time_hour", "offset_s": [0, -3]})],
-        "stages[0].event_time.offset_s", "-3 beside column 'time_hour'", "their own times"),
+        "stages[0].event_time.offset_s", "-3 together with column 'time_hour'", "the times of"),
     row([ROWS, (TIMES, {"column": "time_hour", "out_of_orderness_s": 1})],
-        "stages[0].event_time.out_of_orderness_s", "1 beside column 'time_hour'", "take one"),
+        "stages[0].event_time.out_of_orderness_s", "1 together with column", "remove one"),
     row(("stages/1/event_time", {}), "stages[1].event_time", "edges lead to 'sink'",
-        "only a source gives records their event time"),
+        "only a source assigns event times"),
     row([GIVEN, ("stages/1/watermark", {})], "stages[1].watermark", "edges lead to 'sink'"),
     row((MARKS, {"delay_s": 5}), "stages[0].watermark", "'source' has no event time",
-        "state event_time, or take the watermark out"),
+        "state event_time, or remove the watermark"),
 ]  # fmt: skip
 
 WATERMARKS = [
@@ -113,13 +113,13 @@ WATERMARKS = [
 MODELS = [
     row(("time_model", "storm"), "time_model", "unknown time_model 'storm'", "flink, spark"),
     row([("system", "structured-streaming"), ("time_model", "flink")], "time_model",
-        "'flink': the event time of structured-streaming is Spark's", "use spark"),
-    row(("batch_s", 1), "batch_s", "1: Flink's event time knows no batches", "time_model: spark"),
+        "'flink': the system structured-streaming has Spark's event time", "use spark"),
+    row(("batch_s", 1), "batch_s", "1: Flink's event time has no batches", "time_model: spark"),
     row([SPARK, ("batch_s", 0)], "batch_s", "0 is out of range", "more than 0"),
     row([SPARK, ("round_ms", 300), ("batch_s", 1)], "batch_s", "not a multiple of round_ms, 300",
         "a whole number of rounds"),
     *(row([GIVEN, SPARK, (MARKS, {key: value})], f"stages[0].watermark.{key}",
-          f"{shown}: Spark's watermark has a delay and nothing else", "time_model: flink")
+          f"{shown}: a watermark of Spark has a delay and nothing else", "time_model: flink")
       for key, value, shown in [
         ("punctuated", True, "true"),
         ("idle_after_s", 2, "2"),
@@ -178,7 +178,7 @@ LENGTHS = [
     in_window("offset_s", {**SLIDING, "offset_s": 10}, "10: SlidingEventTimeWindows parameters",
               "must satisfy abs(offset) < slide, 10"),
     in_window("offset_s", {**TUMBLING, "offset_s": 1.0005}, "1.0005", "in whole milliseconds"),
-    in_window("offset_s", {**SESSION, "offset_s": 1}, "1: a session window has no grid"),
+    in_window("offset_s", {**SESSION, "offset_s": 1}, "1: a session window has no fixed starts"),
     in_window("kind", {"size_s": 60}, "is missing", "tumbling"),
     in_window("kind", {"kind": "hopping"}, "unknown kind 'hopping'", "sliding"),
     in_window("sise_s", {**TUMBLING, "sise_s": 1}, "unknown key 'sise_s'", "'size_s'"),
@@ -192,8 +192,8 @@ FIRING = [
               {**TUMBLING, "trigger": "processing_time", "allowed_lateness_s": 5},
               "5: nothing is late in a window of processing time"),
     row([ONE, (WINDOW, {**TUMBLING, "trigger": {"count": 3}, "allowed_lateness_s": 5})],
-        "stages[1].window.allowed_lateness_s", "5: nothing is late without event time",
-        "'source'"),
+        "stages[1].window.allowed_lateness_s", "5: 'source' has no event time",
+        "nothing is late"),
     row(("stages/1/allowed_lateness_s", 5), "stages[1].allowed_lateness_s",
         "unknown key 'allowed_lateness_s'", "it is a key of window"),
     in_window("trigger", {**TUMBLING, "trigger": "never"}, "unknown trigger 'never'",
@@ -223,7 +223,7 @@ FIRING = [
         "stages[1].window.trigger", "'source' sends no watermark"),
     in_window("accumulate", {**TUMBLING, "accumulate": 1}, "1 is not true or false"),
     in_window("output", {**TUMBLING, "output": "upsert"}, "unknown output 'upsert'", "append"),
-    in_window("output", {**TUMBLING, "output": "update"}, "'update': output modes are Spark's",
+    in_window("output", {**TUMBLING, "output": "update"}, "'update': only Spark has output modes",
               "time_model: spark"),
 ]  # fmt: skip
 
@@ -233,24 +233,24 @@ KEYS = [
               "at most 2097152"),
     in_window("bytes_per_key", {**TUMBLING, "bytes_per_key": -1}, "-1 is out of range"),
     row(windowed({**TUMBLING, "keys": 5}, *KEYED), "stages[1].window.keys",
-        "5: the edges into 'sink' name 9 keys", "take it out"),
+        "5: the edges into 'sink' already name 9 keys", "remove it"),
     row(windowed(TUMBLING, KEYED[0],
                  ("edges/0/key_distribution", {"kind": "uniform", "keys": 2**21 + 1})),
-        "stages[1].window.keys", "2097153: so many keys the edges into 'sink' name",
+        "stages[1].window.keys", "2097153: the edges into 'sink' name this many keys",
         "at most 2097152"),
     row([*UNMADE, ONE, (WINDOW, {**TUMBLING, "keys": 5})], "stages[1].window.keys",
-        "5: replayed rows bring their keys"),
+        "5: replayed rows have keys of their own"),
     row([*UNMADE, ONE, (WINDOW, TUMBLING), *KEYED], "edges[0].key_distribution",
-        "replayed rows reach the window of 'sink', and bring their keys", "parallelism 1"),
+        "replayed rows with keys of their own reach the window of 'sink'", "parallelism 1"),
     row([*UNMADE, ONE, (WINDOW, TUMBLING), KEYED[0], ("edges/0/key_weights", {"a": 1})],
-        "edges[0].key_weights", "use hash with key, the column"),
+        "edges[0].key_weights", "use hash with the column as key"),
     row([*UNMADE, ONE, (WINDOW, TUMBLING), ("stages/2", {
             "name": "other", "emit_rate": 1, "event_time": {}, "watermark": {}}),
          ("edges/1", {"from": "other", "to": "sink"})], "stages[1].window.keys",
-        "made records of 'other' and replayed rows of 'source' meet in it", "no column 'origin'",
+        "generated records of 'other' and replayed rows of 'source' meet in", "no column 'origin'",
         "give 'other' an input"),
     row([GIVEN, MARKED, (WINDOW, TUMBLING)], "edges[0].partitioner",
-        "rebalance into the window of 'sink', 3 subtasks", "keyBy", "parallelism 1"),
+        "rebalance into the window of 'sink' with 3 subtasks", "keyBy", "parallelism 1"),
     row([GIVEN, MARKED, (WINDOW, TUMBLING), ("edges/0/partitioner", "broadcast")],
         "edges[0].partitioner", "broadcast into the window of 'sink'"),
     row([GIVEN, MARKED, (WINDOW, TUMBLING), ("edges/0/partitioner", MISSING)],
@@ -260,7 +260,7 @@ KEYS = [
         "edges[0].partitioner", "hash by channel_weights into the window of 'sink'"),
     row([GIVEN, MARKED, (WINDOW, TUMBLING), ("edges/0/partitioner", "forward"),
          ("edges/0/chain", True), ("stages/0/parallelism", 1), ("stages/1/parallelism", 1)],
-        "edges[0].chain", "true: 'sink' has a window", "take chain out"),
+        "edges[0].chain", "true: 'sink' has a window", "remove chain"),
     row(("stages/0/window", TUMBLING), "stages[0].window", "no edge leads to 'source'",
         "behind it"),
 ]  # fmt: skip
@@ -277,8 +277,8 @@ AGGREGATES = [
         ("Window_End", "count", "'Window_End' is a column of every result"),
     ]),
     in_window("aggregate.N", {**TUMBLING, "aggregate": {"n": "count", "N": "count"}},
-              "'N' is the name of 'n' too", "choose another"),
-    in_window("aggregate", {**TUMBLING, "aggregate": {"a b": "count"}}, "'a b' is not a name"),
+              "'N' is also the name of 'n'", "choose another"),
+    in_window("aggregate", {**TUMBLING, "aggregate": {"a b": "count"}}, "'a b' is not a column"),
     in_window("aggregate", {**TUMBLING, "aggregate": {}}, "{} is empty", "at least 1"),
     in_window("aggregate", {**TUMBLING, "aggregate": "count"}, "'count' is not a mapping"),
     row([*UNMADE, ONE, (WINDOW, {**TUMBLING, "aggregate": {"n": "sum(tmp)"}})],
@@ -288,7 +288,7 @@ AGGREGATES = [
 ]  # fmt: skip
 
 SPARKS = [
-    in_spark("kind", COUNTED, "'global': windows of Spark are tumbling, sliding or session"),
+    in_spark("kind", COUNTED, "'global': Spark's windows are tumbling, sliding or session"),
     in_spark("slide_s", {"kind": "sliding", "size_s": 5, "slide_s": 10},
              "The slide_duration(10000000) must be <= the window_duration(5000000)"),
     *(in_spark("trigger", {**TUMBLING, "trigger": trigger}, shown, "time_model: flink")
@@ -356,7 +356,7 @@ def to_window(parallelism: int, **edge: Any) -> dict[str, Any]:
 )
 def test_rows_behind_a_stage_are_advised_what_a_window_takes(edge: dict[str, Any]) -> None:
     """Not a hash by a column, nor shares of channels: either would be refused in turn."""
-    advice = "use global, or rebalance and parallelism 1, the column being the key of the input"
+    advice = "use global, or rebalance with parallelism 1, with the column as the key of the input"
     with pytest.raises(ScenarioError) as caught:
         raise ScenarioError(check_clock(parse_scenario(to_window(2, **edge)), "virtual"))
     assert advice in str(caught.value)

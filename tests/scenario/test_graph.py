@@ -43,29 +43,29 @@ def test_a_cycle_is_named() -> None:
 
 def test_an_edge_to_itself_is_a_cycle() -> None:
     assert refused(job([("a", "b"), ("b", "b")])) == [
-        ("edges", "they form a cycle, b -> b: a job flows from sources to sinks; "
-         "take one of these edges out")
+        ("edges", "they form a cycle, b -> b, but a job flows from sources to sinks: "
+         "remove one of these edges")
     ]  # fmt: skip
 
 
 def test_an_edge_drawn_twice_is_refused() -> None:
     [(place, message)] = refused(job([("a", "b"), ("b", "c"), ("a", "b")]))
     assert place == "edges[2]"
-    assert "from 'a' to 'b' as edges[0] does" in message
+    assert "from 'a' to 'b', like edges[0]" in message
 
 
 @pytest.mark.parametrize("other", ["x-y", "X-Y"])
 def test_two_links_never_share_a_folder(other: str) -> None:
     [(place, message)] = refused(job([("x", "y-z"), (other, "z")]))
     assert place == "edges[1]"
-    assert f"'{other}-z' is that of edges[0]" in message
+    assert f"'{other}-z' is also that of edges[0]" in message
 
 
 @pytest.mark.parametrize("other", ["b", "B"])
 def test_two_stages_never_share_a_name(other: str) -> None:
     problems = refused(job([("a", "b")], ["a", "b", other]))
     assert ("stages[2].name", problems[0][1]) == problems[0]
-    assert f"{other!r} is the name of stages[1] too" in problems[0][1]
+    assert f"{other!r} is also the name of stages[1]" in problems[0][1]
 
 
 def test_a_stage_without_edges_is_refused() -> None:

@@ -63,7 +63,7 @@ def test_a_csv_file_is_opened_as_bytes(tmp_path: Path) -> None:
     ("kind", "content", "reason"),
     [
         ("csv", b"", "has no columns"),
-        ("csv", b"a,b,a\n1,2,3\n", "one name"),
+        ("csv", b"a,b,a\n1,2,3\n", "the same name"),
         ("csv", b"a\xff,b\n", "cannot be read as csv"),
         ("parquet", b"no parquet", "cannot be read as parquet"),
         ("delta", b"no delta", "cannot be read as delta"),

@@ -103,18 +103,18 @@ ASKED: dict[str, tuple[list[tuple[str, Any]], str, list[str]]] = {
      ["'hybrid_full': event time over partitions on disk is", "use pipelined_bounded"]),
 }  # fmt: skip
 OWN = {
-    "partition types": "failures over",
+    "partition types": "failures together",
     "jobs": "failures of",
-    "latency markers and others": "beside the throttle",
-    "spark's event time": "beside a throttle",
-    "spark's event time and checkpoints": "'spark': Spark's event time beside",
+    "latency markers and others": "under the throttle",
+    "spark's event time": "together with a throttle",
+    "spark's event time and checkpoints": "'spark': Spark's event time together",
     "spark's windows in a row": "in a row",
-    "spark's watermarks": "such a source",
-    "readers of windows": "what readers see",
+    "spark's watermarks": "with and without a watermark",
+    "readers of windows": "this guarantee for results",
     "event time and jobs": "event time and windows",
-    "event time and transports": "without credits",
-    "event time and throttles": "beside a throttle",
-    "event time and disks": "over partitions on disk",
+    "event time and transports": "under this transport",
+    "event time and throttles": "together with a throttle",
+    "event time and disks": "together with partitions on disk",
 }
 """What only that refusal says, where its scenario asks for other things too."""
 
@@ -122,11 +122,11 @@ OWN = {
 @pytest.mark.parametrize(
     ("more", "text"),
     [
-        (("system", "flink-1.4"), "beside the transport tcp are"),
-        (("system", {"transport": "bdp_window"}), "beside the transport bdp_window are"),
-        (("edges/0/partition_type", "hybrid_full"), "beside partitions on disk are"),
-        (INTERVAL, "beside checkpoints are"),
-        (FAILED, "beside failures are"),
+        (("system", "flink-1.4"), "under the transport 'tcp' are"),
+        (("system", {"transport": "bdp_window"}), "under the transport 'bdp_window' are"),
+        (("edges/0/partition_type", "hybrid_full"), "together with partitions on disk are"),
+        (INTERVAL, "together with checkpoints are"),
+        (FAILED, "together with failures are"),
     ],
 )
 def test_markers_wait_for_what_watermarks_wait_for(changed: Any, more: Any, text: str) -> None:
@@ -139,7 +139,8 @@ def test_markers_wait_for_what_watermarks_wait_for(changed: Any, more: Any, text
 def test_spark_s_event_time_beside_failures_is_refused(changed: Any) -> None:
     problems = check_clock(parse_scenario(changed(*SPARKS, FAILED)), "virtual")
     [problem] = [one for one in problems if one.place == "time_model"]
-    assert "'spark': Spark's event time beside failures is not emulated" in problem.message
+    text = "'spark': Spark's event time together with failures is not emulated"
+    assert text in problem.message
 
 
 def test_sources_that_meet_before_a_window_of_sparks_have_one_delay(changed: Any) -> None:
@@ -155,13 +156,13 @@ def test_sources_that_meet_before_a_window_of_sparks_have_one_delay(changed: Any
     ]
     [problem] = check_clock(parse_scenario(given), "virtual")
     assert problem.place == "stages[2].watermark.delay_s"
-    for text in ("3, that of 'source' is 0: other delays", "meet before", "state the same"):
+    for text in ("3, but 'source' has 0: different", "meet before", "state the same delay"):
         assert text in problem.message
     del given["stages"][2]["watermark"]
     given["stages"][1]["window"] = {**WINDOW, "output": "update"}
     [problem] = check_clock(parse_scenario(given), "virtual")
     assert problem.place == "stages[2].watermark"
-    assert "none, that of 'source' is 0" in problem.message
+    assert "none, but 'source' has 0" in problem.message
 
 
 def asked(changed: Any, key: str) -> Scenario:

@@ -19,7 +19,7 @@ from modules import load
 set_value = load("tests/scenario/conftest.py").set_value
 VALIDATOR = Draft7Validator(scenario_schema())
 ONE_EDGE = {"from": "source", "to": "sink"}
-TAKE_OUT = "<take it out>"
+TAKE_OUT = "<remove it>"
 
 JOB: dict[str, Any] = {
     "schema": 1,
@@ -108,10 +108,10 @@ REFUSED = [
     ([("cluster", {"task_managers": 1}), (SLOTS, 2), ("options/slot.request.timeout", "10 s")],
      "cluster.task_managers", ["1 with 2 slots each", "only 2 available", "10 s", "needed: 2"]),
     ([("cluster", {"slots": 1}), (SLOTS, 2)], 'options."taskmanager.numberOfTaskSlots"',
-     ["2 is not cluster.slots, 1", "state one"]),
-    ([("operators/1/placement", [0, 1])], "operators[1].placement", ["placed by slots", "stages"]),
+     ["2 is not cluster.slots, 1", "state only one"]),
+    ([("operators/1/placement", [0, 1])], "operators[1].placement", ["placed in slots", "stages"]),
     ([("edges/0/chain", True)], "edges[0].chain", ["True", "follows from their keys"]),
-    ([("edges/0/chain", False)], "edges[0].chain", ["False", "take it out"]),
+    ([("edges/0/chain", False)], "edges[0].chain", ["False", "remove it"]),
     ([("stages", [])], "stages", ["next to operators"]),
     ([("jobs", [])], "jobs", ["next to operators"]),
     ([("operators/1/chainin", "head")], "operators[1].chainin", ["did you mean 'chaining'"]),
@@ -126,7 +126,7 @@ REFUSED = [
     ([("operators", [])], "operators", ["at least 1"]),
     ([("options/taskmanager.memory.managed.size", "1gb"),
       ("options/taskmanager.memory.flink.size", "512mb")],
-     'options."taskmanager.memory.managed.size"', ["1073741824", "more than Flink has, 536870912"]),
+     'options."taskmanager.memory.managed.size"', ["1073741824", "more than Flink's 536870912"]),
 ]  # fmt: skip
 
 

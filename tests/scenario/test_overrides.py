@@ -130,8 +130,8 @@ def test_items_are_found_by_position_and_by_name() -> None:
     ("override", "place", "text"),
     [
         ("a", "a", "PATH=VALUE"),
-        ("stages.c.x=1", "stages.c.x", "'c' is none of 2 items (a, b)"),
-        ("stages[2].x=1", "stages[2].x", "'2' is none of 2 items"),
+        ("stages.c.x=1", "stages.c.x", "'c' is not one of the 2 items (a, b)"),
+        ("stages[2].x=1", "stages[2].x", "'2' is not one of the 2 items"),
         ("seed.x=1", "seed.x", "there is no 'x' in 1: write a mapping in its place, {x: ...}"),
         ("seed=[1", "seed", "cannot be set"),
         ("seed..x=1", "seed..x", "is not a path"),

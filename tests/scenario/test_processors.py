@@ -82,7 +82,7 @@ def test_records_that_take_no_time_take_no_processor(changed: Any) -> None:
     [problem] = found.value.problems
     assert problem.place == "stages[1].cpu"
     assert "0.5: 'sink' has no service_rate" in problem.message
-    assert "state one, or take cpu out" in problem.message
+    assert "state one, or remove cpu" in problem.message
 
 
 def test_a_total_rate_is_a_rate(changed: Any) -> None:

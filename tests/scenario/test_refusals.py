@@ -12,7 +12,7 @@ import pytest
 from flowcontrol.errors import ScenarioError
 from flowcontrol.scenario import parse_scenario
 
-MISSING = "<take it out>"
+MISSING = "<remove it>"
 NAN, INF = float("nan"), float("inf")
 SEGMENT = "options/taskmanager.memory.segment-size"
 NETMEM = "options/taskmanager.network.memory."
@@ -128,7 +128,7 @@ STAGES = [
     row(("stages/1/service_time", "normal"), "stages[1].service_time", "'normal'", "lognormal"),
     row(("stages/1/service_time_cv", 1), "stages[1].service_time_cv", "1: constant", "lognormal"),
     row([("stages/1/service_time", "exponential"), ("stages/1/service_time_cv", 0.5)],
-     "stages[1].service_time_cv", "0.5: exponential times take no", "take it out"),
+     "stages[1].service_time_cv", "0.5: exponential times take no", "remove it"),
     *(
         row([LOGNORMAL, ("stages/1/service_time_cv", cv)], "stages[1].service_time_cv", *texts)
         for cv, *texts in [
@@ -173,7 +173,7 @@ RATES = [
     row(("stages/1/service_rate", "50"), "stages[1].service_rate", "'50'", "without quotes"),
     row(("stages/1/service_rate", 1e13), "stages[1].service_rate", "at most 1000000000000"),
     row(("stages/1/service_rate", []), "stages[1].service_rate", "[] is empty"),
-    row(("stages/1/service_rate", [1, 2]), "stages[1].service_rate", "2 for 3 subtasks"),
+    row(("stages/1/service_rate", [1, 2]), "stages[1].service_rate", "2 rates for 3 subtasks"),
     row(("stages/1/service_rate", [1, -2, 3]), "stages[1].service_rate[1]", "-2", "at least 0"),
     row(("stages/1/service_rate", {"at_s": 0, "rate": 1}), "stages[1].service_rate",
      "is not a list", "[{at_s, rate}]"),
@@ -200,7 +200,7 @@ EDGES = [
     row(("edges/0/partitioner", "hsh"), "edges[0].partitioner", "'hsh'", "did you mean 'hash'"),
     row(("edges/0/partitioner", "forward"), "edges[0].partitioner", "from 2 subtasks to 3"),
     row(("edges/0/chain", 1), "edges[0].chain", "1 is not true or false"),
-    row(("edges/0/chain", True), "edges[0].partitioner", "'rebalance'", "use forward", "chain out"),
+    row(("edges/0/chain", True), "edges[0].partitioner", "'rebalance'", "use forward", "or chain"),
     row([("edges/0/chain", True), ("edges/0/partitioner", None)], "edges[0].chain",
      "from 2 subtasks to 3", "equal parallelism", "chain out"),
     row([("edges/0/chain", True), ("edges/0/partitioner", "forward")], "edges[0].partitioner",
@@ -212,7 +212,7 @@ EDGES = [
     row(("edges/0/key", "origin"), "edges[0].key", "rebalance takes no key", "hash"),
     row(("edges/0/channel_weights", [1, 1, 1]), "edges[0].channel_weights", "takes no", "custom"),
     row(HASH, "edges[0].key_weights", "is missing", "exactly one of"),
-    row([HASH, ("edges/0/key", "origin")], "edges[0].key_weights", "needs real rows"),
+    row([HASH, ("edges/0/key", "origin")], "edges[0].key_weights", "needs replayed rows"),
     row([HASH, ("edges/0/key_weights", {})], "edges[0].key_weights", "their sum is 0"),
     row([HASH, ("edges/0/key_weights", {"a": -1})], "edges[0].key_weights.a", "-1", "at least 0"),
     row([HASH, ("edges/0/key_weights", {"a": NAN})], "edges[0].key_weights.a", "nan"),
@@ -256,20 +256,20 @@ OPTIONS = [
     row(("options/execution.buffer-timeout.enabled", "yes"),
         'options."execution.buffer-timeout.enabled"', "'yes'", "true or false"),
     row([("options/execution.buffer-timeout.interval", 1), ("options/execution.buffer-timeout", 1)],
-        'options."execution.buffer-timeout"', "is the old name of", "state it once"),
+        'options."execution.buffer-timeout"', "is the old name of", "keep one of them"),
     row((f"{MEMORY}network.fraction", 1),
         'options."taskmanager.memory.network.fraction"', "1 is out of range", "less than 1"),
     row([(f"{MEMORY}network.min", "2gb"), (f"{MEMORY}network.max", "1gb")],
         'options."taskmanager.memory.network.min"', "2147483648", "1073741824"),
     row((f"{MEMORY}network.min", "16kb"),
-        'options."taskmanager.memory.network.min"', "16384", "no buffer of 32768 bytes"),
+        'options."taskmanager.memory.network.min"', "16384", "less than a buffer of 32768 bytes"),
     row((f"{MEMORY}flink.size", "10mb"),
         'options."taskmanager.memory.flink.size"', "10485760", "at least 67108864"),
     row((f"{MEMORY}process.size", "100mb"),
         'options."taskmanager.memory.process.size"', "leave 0 for Flink", "raise it"),
     row([(f"{MEMORY}flink.size", 67108863), ("options/taskmanager.network.numberOfBuffers", 2048)],
         'options."taskmanager.memory.flink.size"', "67108863 bytes leave 67108863 for Flink",
-        "takes 67108864", "lower taskmanager.network.numberOfBuffers"),
+        "needs 67108864", "lower taskmanager.network.numberOfBuffers"),
     row([(f"{MEMORY}network.min", "1gb"), ("options/taskmanager.network.numberOfBuffers", 10)],
         'options."taskmanager.network.numberOfBuffers"', "10 has no effect", "network.min"),
     row(("options/taskmanager.network.numberOfBuffers", 0),
@@ -338,10 +338,10 @@ ROWS = [
     row(("stages/1/output", {"format": "delta", "path": "s3://x"}),
         "stages[1].output.path", "leaves the run's folder"),
     *(row(("stages/1/output", {"format": "delta", "path": path}),
-          "stages[1].output.path", "keeps its own results")
+          "stages[1].output.path", "reserved for the results")
       for path in ("links/x", "queries/sink", "Replay", "stop", "checkpoints", "delivery/x")),
     row(("stages/1/output", {"format": "delta", "path": "summary.json"}),
-        "stages[1].output.path", "keeps its own results"),
+        "stages[1].output.path", "reserved for the results"),
 ]  # fmt: skip
 
 TABLE = [*HEAD, *SYSTEM, *CLUSTER, *STAGES, *RATES, *EDGES, *OPTIONS, *ROWS]

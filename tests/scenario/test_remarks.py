@@ -54,21 +54,24 @@ def aligned(*, punctuated: bool = False, **own: Any) -> Changes:
             [INTERVAL, ("options/task.checkpoint.alignment.max-size", 1)],
             ["alignment.max-size has no effect", "since Flink 1.11"],
         ),
-        ([INTERVAL, EXACTLY, LOSES], ["sink: exactly-once", "source cannot rewind", "lost"]),
-        ([EXACTLY], ["sink: exactly-once", "nothing becomes visible", "checkpointing.interval"]),
+        ([INTERVAL, EXACTLY, LOSES], ["an exactly-once sink", "source cannot rewind", "loses"]),
+        ([EXACTLY], ["an exactly-once sink", "never become visible", "checkpointing.interval"]),
         (
             [INTERVAL, EXACTLY, ("stages/1/transaction_timeout_s", 1)],
             ["sink: transaction_timeout_s, 1 s, is not longer than", "interval, 1 s:", "are lost"],
         ),
-        ([INTERVAL, EXACTLY, AT_LEAST], ["sink: exactly-once", "AT_LEAST_ONCE", "twice"]),
-        ([FAILED], ["restart strategy none", "task manager 1 at 2.5 s", "restart-strategy.type"]),
+        ([INTERVAL, EXACTLY, AT_LEAST], ["sink: an exactly-once sink", "AT_LEAST_ONCE", "twice"]),
+        (
+            [FAILED],
+            ["restart strategy none", "task manager 1 fails at 2.5 s", "restart-strategy.type"],
+        ),
         (
             [
                 ("stages/0/parallelism", 1),
                 ("stages/0/event_time", {}),
                 ("stages/0/watermark", {"alignment": {"group": "g", "max_drift_s": 2}}),
             ],
-            ["source: it is alone in the group 'g'", "no effect"],
+            ["source is alone in the alignment group 'g'", "no effect"],
         ),
         (
             [NEVER, ("stages/0/event_time", {}), ("stages/0/watermark", {})],
@@ -87,7 +90,7 @@ def aligned(*, punctuated: bool = False, **own: Any) -> Changes:
             [
                 "source: max_drift_s 1.9 is less than two of its interval_s, 2 s",
                 "group 'g'",
-                "raise it, or lower the interval",
+                "raise max_drift_s, or lower the interval",
             ],
         ),
         (
@@ -158,7 +161,7 @@ def test_only_sources_above_a_sink_concern_it(changed: Any) -> None:
     assert scenario_warnings(parse_scenario(given)) == []
     given["edges"].append({"from": "source", "to": "end"})
     [said] = scenario_warnings(parse_scenario(given))
-    assert "end: exactly-once, but source cannot rewind" in said
+    assert "end: an exactly-once sink, but source cannot rewind" in said
 
 
 def test_a_run_says_them(changed: Any, tmp_path: Any) -> None:

@@ -43,12 +43,12 @@ def test_defaults(changed: Any) -> None:
     ],
 )
 def test_null_is_the_default(changed: Any, key: str) -> None:
-    bare = changed((key, "<take it out>")) if key == "stages/1/service_rate" else changed()
+    bare = changed((key, "<remove it>")) if key == "stages/1/service_rate" else changed()
     assert parse_scenario(changed((key, None))) == parse_scenario(bare)
 
 
 def test_null_is_what_follows_from_other_keys(changed: Any) -> None:
-    bare = changed(("edges/0/partitioner", "<take it out>"), ("stages/0/record_bytes", 1024))
+    bare = changed(("edges/0/partitioner", "<remove it>"), ("stages/0/record_bytes", 1024))
     nulls = [("edges/0/partitioner", None), ("stages/0/record_bytes", None)]
     assert parse_scenario(changed(*nulls)) == parse_scenario(bare)
 

@@ -164,4 +164,4 @@ def test_who_runs_one_parallelism_refuses_it(call: Any) -> None:
         call(scenario(DS2))
     (problem,) = caught.value.problems
     assert problem.place == "scaling"
-    assert "leave scaling out" in problem.message
+    assert "remove scaling" in problem.message

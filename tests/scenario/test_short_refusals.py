@@ -16,7 +16,7 @@ TOTAL = "stages/1/total_rate"
 TOTALS = [
     row(("stages/0/total_rate", 5), "stages[0].total_rate", "total_rate and emit_rate are given",
      "keep one"),
-    row((TOTAL, 5), "stages[1].total_rate", "total_rate and service_rate are given"),
+    row((TOTAL, 5), "stages[1].total_rate", "total_rate and service_rate are both stated"),
     row([UNRATED, (TOTAL, [1, 2, 3])], "stages[1].total_rate",
      "[1, 2, 3] is not a rate of all subtasks together", "service_rate take"),
     row([UNRATED, (TOTAL, [])], "stages[1].total_rate",
@@ -26,9 +26,9 @@ TOTALS = [
     row([UNRATED, (TOTAL, "5k")], "stages[1].total_rate", "'5k' is not a number", "; write 5000"),
     row([UNRATED, (TOTAL, "1.5M")], "stages[1].total_rate", "'1.5M'", "; write 1500000"),
     row([UNRATED, (TOTAL, "5/s")], "stages[1].total_rate", "write a number alone, in this unit"),
-    row(("stages/1/external", True), "stages[1].external", "true: state", "total_rate"),
+    row(("stages/1/external", True), "stages[1].external", "true: the rate", "total_rate"),
     row([("stages/0/emit_rate", MISSING), ("stages/0/total_rate", 5), ("stages/0/external", True)],
-     "stages[0].external", "is a source and calls nothing", "take it out"),
+     "stages[0].external", "is a source and calls nothing", "remove it"),
     row([UNRATED, (TOTAL, 5), ("stages/1/external", "yes")], "stages[1].external", "true or false"),
     row([UNRATED, (TOTAL, [{"at_s": 1, "rate": 2}])], "stages[1].total_rate[0].at_s", "1 is not 0"),
 ]  # fmt: skip

@@ -44,7 +44,7 @@ def test_a_source_without_a_log_is_written_as_before() -> None:
         (
             {"emit_rate": 5, "arrival_rate": [1, 2, 3], "parallelism": 2},
             {},
-            "stages[0].arrival_rate: 3 for 2 subtasks",
+            "stages[0].arrival_rate: 3 rates for 2 subtasks",
         ),
         ({"emit_rate": 5, "arrival_rate": -1}, {}, "stages[0].arrival_rate: -1"),
         ({"emit_rate": 5, "latency_from": "reading"}, {}, "stages[0].latency_from"),
@@ -57,7 +57,7 @@ def test_a_source_without_a_log_is_written_as_before() -> None:
         (
             {"emit_rate": 5, "arrival_rate": 5, "total_arrival_rate": 5},
             {},
-            "stages[0].total_arrival_rate: total_arrival_rate and arrival_rate are given",
+            "stages[0].total_arrival_rate: total_arrival_rate and arrival_rate are both stated",
         ),
     ],
 )
@@ -75,7 +75,7 @@ def test_a_log_that_ends_makes_a_source_finite() -> None:
     ending = [{"at_s": 0, "rate": 5}, {"at_s": 2, "rate": 0}]
     assert check_clock(scenario({"emit_rate": 9, "arrival_rate": ending}, **edge), "virtual") == []
     [problem] = check_clock(scenario({"emit_rate": ending, "arrival_rate": 5}, **edge), "virtual")
-    assert "let its arrival_rate end in a phase of rate 0" in str(problem)
+    assert "end its arrival_rate with a phase of rate 0" in str(problem)
 
 
 def test_a_source_with_a_log_of_its_own_may_be_chained_under_a_throttle_of_batches() -> None:
@@ -92,4 +92,5 @@ def test_a_throttle_that_looks_at_ages_keeps_those_of_emission() -> None:
     system = {"system": {"throttle": {"name": "frontier_lag"}}}
     assert check_clock(scenario(source, **system), "virtual") == []
     [problem] = check_clock(scenario({**source, "latency_from": "arrival"}, **system), "virtual")
-    assert str(problem).startswith("stages[0].latency_from: 'arrival' with throttle 'frontier_lag'")
+    assert problem.place == "stages[0].latency_from"
+    assert "under the throttle 'frontier_lag'" in problem.message

@@ -15,7 +15,7 @@ from flowcontrol.experiments.capacity.probe import at_rate
 from flowcontrol.scenario import Schedule, parse_scenario
 from flowcontrol.virtual import simulate
 
-MISSING = "<take it out>"
+MISSING = "<remove it>"
 OF_SOURCE = (("stages/0/emit_rate", MISSING), ("stages/0/total_rate", 100))
 OF_SINK = (("stages/1/service_rate", MISSING), ("stages/1/total_rate", 100))
 

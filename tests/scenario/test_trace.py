@@ -49,12 +49,12 @@ def test_its_canonical_form_is_read_as_the_same(trace: Any) -> None:
         ({"from_s": "1s"}, "trace.from_s", ["'1s' is not a number"]),
         ({"from_s": 1e-7}, "trace.from_s", ["whole microseconds"]),
         ({"to_s": 0}, "trace.to_s", ["0 is out of range", "more than 0"]),
-        ({"to_s": 10.1}, "trace.to_s", ["10.1 is behind the end of the run, 10", "duration_s"]),
+        ({"to_s": 10.1}, "trace.to_s", ["10.1 is after the end of the run, 10", "duration_s"]),
         ({"from_s": 10}, "trace.from_s", ["10 is not before its end, 10"]),
         ({"from_s": 2, "to_s": 2}, "trace.from_s", ["2 is not before its end, 2"]),
         ({"edges": "b->c"}, "trace.edges", ["'b->c' is not a list"]),
         ({"edges": ["b->d"]}, "trace.edges[0]", ["unknown edge 'b->d'", "did you mean 'b->c'"]),
-        ({"edges": ["a->b"]}, "trace.edges[0]", ["'a->b' is chained", "take chain out"]),
+        ({"edges": ["a->b"]}, "trace.edges[0]", ["'a->b' is chained", "remove chain"]),
         ({"edges": ["b->c", "b->c"]}, "trace.edges[1]", ["stated twice"]),
     ],
 )
@@ -77,6 +77,7 @@ def test_a_system_without_messages_is_refused_by_name_with_the_reason(transport:
         scenario({}, system=system, stages=stages, edges=edges)
     assert [problem.place for problem in caught.value.problems] == ["trace"]
     expected = (
-        f"transport {transport!r} has no messages, as {TRANSPORT_PARTS[transport].no_messages}"
+        f"the transport {transport!r} has no messages, because "
+        f"{TRANSPORT_PARTS[transport].no_messages}"
     )
     assert expected in str(caught.value)

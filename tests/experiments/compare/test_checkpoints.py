@@ -42,7 +42,7 @@ def test_failures_are_not_left_out() -> None:
     """A job that never fails is another job."""
     fails = "failures=[{at_s: 5, task_manager: 0}]"
     plan = plan_comparison(CONF, systems=["flink", "storm-1"], overrides=[INTERVAL, fails])
-    with pytest.raises(ScenarioError, match="'storm-1' has no barriers, which failures here need"):
+    with pytest.raises(ScenarioError, match="'storm-1' has no barriers, and failures need them"):
         run.check_one(plan.base, "storm-1", plan.clock)
 
 
