@@ -119,7 +119,7 @@ STAGES = [
     row(("stages/0/selectivity", 0.5), "stages[0].selectivity", "0.5 is not 1", "is a source"),
     row(("stages/0/emit_rate", MISSING), "stages[0].emit_rate", "is missing", "a source"),
     row(("stages/0/service_rate", 5), "stages[0].service_rate", "'source'",
-     "emit_rate is its pace"),
+     "use emit_rate"),
     row(("stages/1/emit_rate", 5), "stages[1].emit_rate", "'sink'", "use service_rate"),
     row(("stages/1/placement", [0]), "stages[1].placement", "1 for 3 subtasks"),
     row(("stages/1/placement", [0, 1, 2]), "stages[1].placement[2]", "2", "there are 2, from 0"),
@@ -128,7 +128,7 @@ STAGES = [
     row(("stages/1/service_time", "normal"), "stages[1].service_time", "'normal'", "lognormal"),
     row(("stages/1/service_time_cv", 1), "stages[1].service_time_cv", "1: constant", "lognormal"),
     row([("stages/1/service_time", "exponential"), ("stages/1/service_time_cv", 0.5)],
-     "stages[1].service_time_cv", "0.5: exponential times take no", "remove it"),
+     "stages[1].service_time_cv", "0.5: exponential service times have no", "remove it"),
     *(
         row([LOGNORMAL, ("stages/1/service_time_cv", cv)], "stages[1].service_time_cv", *texts)
         for cv, *texts in [
@@ -187,7 +187,7 @@ RATES = [
     row(("stages/1/service_rate", [{"at_s": 5, "rate": 1}]), "stages[1].service_rate[0].at_s",
      "5 is not 0"),
     row(("stages/1/service_rate", [{"at_s": 0, "rate": 1}, {"at_s": 0, "rate": 2}]),
-     "stages[1].service_rate[1].at_s", "0 is not more than 0", "in the order of time"),
+     "stages[1].service_rate[1].at_s", "0 is not after 0", "in order of time"),
     row(("stages/1/service_rate", [1, 2, [{"at_s": 0, "rate": 1}, {"at_s": -1, "rate": 2}]]),
      "stages[1].service_rate[2][1].at_s", "-1", "at least 0"),
 ]  # fmt: skip
@@ -202,12 +202,12 @@ EDGES = [
     row(("edges/0/chain", 1), "edges[0].chain", "1 is not true or false"),
     row(("edges/0/chain", True), "edges[0].partitioner", "'rebalance'", "use forward", "or chain"),
     row([("edges/0/chain", True), ("edges/0/partitioner", None)], "edges[0].chain",
-     "from 2 subtasks to 3", "equal parallelism", "chain out"),
+     "from 2 subtasks to 3", "equal parallelism", "remove chain"),
     row([("edges/0/chain", True), ("edges/0/partitioner", "forward")], "edges[0].partitioner",
      "from 2 subtasks to 3", "equal parallelism"),
     row([("edges/0/chain", True), ("edges/0/partitioner", "forward"), ("stages/1/parallelism", 2),
       ("stages/1/placement", [1, 0])], "stages[1].placement", "[1, 0] is not [0, 1]", "'source'",
-     "leave it out"),
+     "remove it"),
     row(("edges/0/partition_type", "hybrid"), "edges[0].partition_type", "'hybrid'", "hybrid_full"),
     row(("edges/0/key", "origin"), "edges[0].key", "rebalance takes no key", "hash"),
     row(("edges/0/channel_weights", [1, 1, 1]), "edges[0].channel_weights", "takes no", "custom"),
@@ -218,7 +218,7 @@ EDGES = [
     row([HASH, ("edges/0/key_weights", {"a": NAN})], "edges[0].key_weights.a", "nan"),
     row([HASH, ("edges/0/key_weights", {1: 1})], "edges[0].key_weights", "1 is a key", "in quotes"),
     row([HASH, ("edges/0/key_weights", {"a": 1}), ("edges/0/channel_weights", [1, 1, 1])],
-     "edges[0].channel_weights", "key_weights and channel_weights are given", "exactly one"),
+     "edges[0].channel_weights", "key_weights and channel_weights are stated", "exactly one"),
     row(CUSTOM, "edges[0].channel_weights", "is missing", "share of each receiving subtask"),
     row([CUSTOM, ("edges/0/channel_weights", [])], "edges[0].channel_weights", "0 shares for 3"),
     row(

@@ -14,7 +14,7 @@ UNRATED = ("stages/1/service_rate", MISSING)
 TOTAL = "stages/1/total_rate"
 
 TOTALS = [
-    row(("stages/0/total_rate", 5), "stages[0].total_rate", "total_rate and emit_rate are given",
+    row(("stages/0/total_rate", 5), "stages[0].total_rate", "total_rate and emit_rate are both",
      "keep one"),
     row((TOTAL, 5), "stages[1].total_rate", "total_rate and service_rate are both stated"),
     row([UNRATED, (TOTAL, [1, 2, 3])], "stages[1].total_rate",
@@ -28,7 +28,7 @@ TOTALS = [
     row([UNRATED, (TOTAL, "5/s")], "stages[1].total_rate", "write a number alone, in this unit"),
     row(("stages/1/external", True), "stages[1].external", "true: the rate", "total_rate"),
     row([("stages/0/emit_rate", MISSING), ("stages/0/total_rate", 5), ("stages/0/external", True)],
-     "stages[0].external", "is a source and calls nothing", "remove it"),
+     "stages[0].external", "is a source and calls no service", "remove it"),
     row([UNRATED, (TOTAL, 5), ("stages/1/external", "yes")], "stages[1].external", "true or false"),
     row([UNRATED, (TOTAL, [{"at_s": 1, "rate": 2}])], "stages[1].total_rate[0].at_s", "1 is not 0"),
 ]  # fmt: skip
@@ -41,7 +41,7 @@ KEY_DISTRIBUTIONS = [
     row([("edges/0/partitioner", "custom"), (KEYS, ZIPF), ("edges/0/channel_weights", [1, 1, 1])],
      "edges[0].key_distribution", "custom takes no key_distribution"),
     row([HASH, (KEYS, ZIPF), ("edges/0/key_weights", {"a": 1})], "edges[0].key_distribution",
-     "key_weights and key_distribution are given", "exactly one"),
+     "key_weights and key_distribution are stated", "exactly one"),
     row([HASH, (KEYS, 3)], "edges[0].key_distribution", "3 is not a mapping", "zipf, uniform"),
     row([HASH, (KEYS, {"keys": 3})], "edges[0].key_distribution.kind", "is missing", "zipf"),
     row([HASH, (KEYS, {"kind": "zipf"})], "edges[0].key_distribution.keys", "is missing", "number"),
