@@ -93,7 +93,7 @@ CASES: dict[str, tuple[dict[str, Any], str, list[str]]] = {
     ),
     "an alignment under Spark": (
         {"source": {"watermark": {"alignment": {"group": "g", "max_drift_s": 3}}}, **SPARK},
-        "stages[0].watermark.alignment", ["'g': Spark's watermark", "time_model: flink"],
+        "stages[0].watermark.alignment", ["'g': a watermark of Spark", "time_model: flink"],
     ),
 }  # fmt: skip
 

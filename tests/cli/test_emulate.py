@@ -89,7 +89,7 @@ REFUSED = [
     ({"stages__1__parallelism": 0}, ["stages[1].parallelism", "0", "at least 1"]),
     ({"edges__0__to": "snik"}, ["edges[0].to", "'snik'", "did you mean 'sink'"]),
     ({"round_ms": float("nan")}, ["round_ms", "nan", "finite"]),
-    ({"edges": SMALL["edges"] * 2}, ["edges[1]", "as edges[0] does"]),
+    ({"edges": SMALL["edges"] * 2}, ["edges[1]", "like edges[0]"]),
     ({"edges": [*SMALL["edges"], {"from": "sink", "to": "source", "partitioner": "hash"}]},
      ["cycle", "source"]),
     ({"stages__0__input": {"format": "csv", "path": "no/such.csv"}},
