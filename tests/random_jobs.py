@@ -412,11 +412,3 @@ def _faulty(draw: Any, job: Job, have: int, need: int) -> Job:
     if have & k.FAILURES:
         job = replace(job, faults=draw(_failures.faults_of(job)))
     return job
-
-
-# ---------------------------------------------------------------- the live clock
-
-REFUSED_LIVE = ("connections without credits", "kinds of partition", "a bandwidth", "several jobs")
-"""Strata of which the live clock runs no job yet."""
-
-LIVE_STRATA = {name: need for name, need in STRATA.items() if name not in REFUSED_LIVE}

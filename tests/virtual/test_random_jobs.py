@@ -208,6 +208,14 @@ def test_what_is_seldom_happens_under_credits(clocks: ModuleType, draw_until: An
 @pytest.mark.holds("credit", "virtual", "stages apart: latency markers in the channels")
 @pytest.mark.holds("credit", "virtual", "stages apart: windows after every round")
 @pytest.mark.holds("credit", "virtual", "stages apart: Spark's windows after every round")
+@pytest.mark.holds("unbounded", "virtual", "stages apart: every state, random jobs")
+@pytest.mark.holds("blocking_queue", "virtual", "stages apart: every state, random jobs")
+@pytest.mark.holds("half_return_credit", "virtual", "stages apart: every state, random jobs")
+@pytest.mark.holds("batched_credit", "virtual", "stages apart: every state, random jobs")
+@pytest.mark.holds("cumulative_credit", "virtual", "stages apart: every state, random jobs")
+@pytest.mark.holds("rate_window", "virtual", "stages apart: every state, random jobs")
+@pytest.mark.holds("bdp_window", "virtual", "stages apart: every state, random jobs")
+@pytest.mark.holds("hop_hysteresis", "virtual", "stages apart: every state, random jobs")
 @pytest.mark.parametrize("name", draws.STRATA)
 def test_the_kernel_does_what_stages_apart_do(
     clocks: ModuleType, draw_until: Any, is_long: bool, name: str

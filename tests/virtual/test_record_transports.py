@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
@@ -20,17 +19,14 @@ from flowcontrol.memory.log_sizes import LogSizes
 from flowcontrol.memory.memory import Memory
 from flowcontrol.scenario import parse_scenario
 from flowcontrol.state.declared import width
-from flowcontrol.state.queues import END_OF_PARTITION, in_order
+from flowcontrol.state.queues import in_order
 from flowcontrol.systems.transports.rate_window import ITEM_OVERHEAD
 from flowcontrol.systems.transports.rules import names
 from flowcontrol.systems.transports.transport import FREE, ChannelGrant
-from flowcontrol.trace.round_state import RoundState
 
 pytestmark = pytest.mark.usefixtures("whole_kernel")
 
 EXAMPLES = settings.default.max_examples // 4
-MOST_RUNS = 12
-"""Runs until what is seldom has happened."""
 
 BOUNDED = {"blocking_queue": "slots", "half_return_credit": "slots", "batched_credit": "slots"}
 BOUNDED |= {"cumulative_credit": "credit"}
@@ -57,49 +53,6 @@ def jobs_with(
     job = random_jobs.laid_out(scenario)
     assume(job.links)
     return job
-
-
-@pytest.mark.holds("unbounded", "virtual", "stages apart: every state, random jobs")
-@pytest.mark.holds("blocking_queue", "virtual", "stages apart: every state, random jobs")
-@pytest.mark.holds("half_return_credit", "virtual", "stages apart: every state, random jobs")
-@pytest.mark.holds("batched_credit", "virtual", "stages apart: every state, random jobs")
-@pytest.mark.holds("cumulative_credit", "virtual", "stages apart: every state, random jobs")
-@pytest.mark.holds("rate_window", "virtual", "stages apart: every state, random jobs")
-@pytest.mark.holds("bdp_window", "virtual", "stages apart: every state, random jobs")
-@pytest.mark.holds("hop_hysteresis", "virtual", "stages apart: every state, random jobs")
-@pytest.mark.parametrize("transport", names())
-def test_the_kernel_does_what_stages_apart_do(
-    clocks: ModuleType,
-    random_jobs: ModuleType,
-    random_systems: ModuleType,
-    draw_until: Any,
-    transport: str,
-) -> None:
-    happened: set[str] = set()
-
-    @settings(max_examples=EXAMPLES)
-    @given(data=st.data())
-    def look(data: Any) -> None:
-        # Sources that end: of other jobs hardly one passes the end on within its rounds.
-        ends = data.draw(st.sampled_from([False, True]))
-        job = data.draw(jobs_with(random_jobs, random_systems, transport, is_drained=ends))
-        every = (1, data.draw(st.sampled_from([2, 3, 10, 1000])))
-        clocks.compare(job, every=every, look=lambda state: happened.update(ends_in(state)))
-
-    ends = {"end of partition", "end passed on"}
-    draw_until(look, lambda: ends <= happened, MOST_RUNS)
-    assert ends <= happened
-
-
-def ends_in(state: RoundState) -> Iterator[str]:
-    """Tell whether the end of a stream is under way, and whether a task has passed it on."""
-    for task in state.tasks:
-        if task.gates and task.partitions and task.state.is_finished == 1:
-            yield "end passed on"
-        for part in task.partitions:
-            for channel in part.subpartitions:
-                if any(sent.message.kind == END_OF_PARTITION for sent in channel.under_way):
-                    yield "end of partition"
 
 
 class Rules:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from types import ModuleType
 from typing import Any
 
-import pytest
 from hypothesis import given, note, settings
-from hypothesis import strategies as st
 
 from flowcontrol.control.delivery_sinks import rows_of_inputs
 from flowcontrol.protocol.checkpoints.alignment import AT_LEAST_ONCE
 
+IS_LONG = "FLOWCONTROL_LONG" in os.environ
 EXAMPLES = settings.default.max_examples
 MOST_RUNS = 12
 
@@ -178,7 +178,6 @@ def _staged(readers: Any) -> int:
     return len(readers.open) + sum(map(len, readers.pending.values()))
 
 
-@pytest.mark.long
 def test_every_guarantee_holds(
     random_checkpoints: ModuleType,
     random_failures: ModuleType,
@@ -186,28 +185,16 @@ def test_every_guarantee_holds(
     follower: ModuleType,
     draw_until: Any,
 ) -> None:
+    """The long form goes on until all has happened."""
     seen: Counter[str] = Counter()
+    sought = EVENTS if IS_LONG else set[str]()
 
-    @settings(max_examples=EXAMPLES)
+    @settings(max_examples=EXAMPLES if IS_LONG else max(3, EXAMPLES // 5))
     @given(job=random_deliveries.small_jobs(random_checkpoints, random_failures))
     def look(job: Any) -> None:
         note(f"{job.scenario.to_yaml()}\n{job.checkpoints}\n{job.faults}")
         seen.update(Law(job, follower, random_deliveries).seen)
 
-    draw_until(look, lambda: {name for name, n in seen.items() if n} >= EVENTS, MOST_RUNS)
+    draw_until(look, lambda: set(+seen) >= sought, MOST_RUNS)
     print(dict(seen))
-    assert EVENTS - {name for name, n in seen.items() if n} == set()
-
-
-@settings(max_examples=max(3, EXAMPLES // 5))
-@given(data=st.data())
-def test_of_a_few_jobs(
-    random_checkpoints: ModuleType,
-    random_failures: ModuleType,
-    random_deliveries: ModuleType,
-    follower: ModuleType,
-    data: Any,
-) -> None:
-    job = data.draw(random_deliveries.small_jobs(random_checkpoints, random_failures))
-    note(f"{job.scenario.to_yaml()}\n{job.checkpoints}\n{job.faults}")
-    Law(job, follower, random_deliveries)
+    assert sought - set(+seen) == set()
