@@ -36,7 +36,7 @@ def test_arguments_reach_the_pipeline_untouched(checkout, arguments):
     assert (outcome.out, outcome.err) == ("", "")
 
 
-@pytest.mark.parametrize("status", [0, 1, 2, 3, 77, 255])
+@pytest.mark.parametrize("status", [0, 1, 255])
 @pytest.mark.parametrize("clock", ["live", "virtual"])
 def test_status_of_the_pipeline_is_the_status(checkout, status, clock):
     outcome = checkout.start("pipeline.py", "--clock", clock, FAKE_STATUS=str(status))
@@ -59,14 +59,15 @@ OPTIONS = [
 ]
 
 
-@pytest.mark.parametrize(("name", "value"), OPTIONS)
 @pytest.mark.parametrize("joined", [False, True], ids=["two words", "one word"])
-def test_option_and_its_value_reach_spark(checkout, name, value, joined):
-    words = [f"{name}={value}"] if joined and name != "-c" else [name, value]
+def test_options_and_their_values_reach_spark(checkout, joined):
+    words = []
+    for name, value in OPTIONS:
+        words += [f"{name}={value}"] if joined and name != "-c" else [name, value]
     outcome = checkout.start(*words, "--verbose", "pipeline.py", "argument")
     assert outcome.pipeline["argv"] == ["pipeline.py", "argument"]
-    given = ("--conf" if name == "-c" else name, value)
-    assert given in outcome.submitted
+    given = [("--conf" if name == "-c" else name, value) for name, value in OPTIONS]
+    assert [one for one in given if one not in outcome.submitted] == []
     assert ("--verbose", None) in outcome.submitted
 
 
