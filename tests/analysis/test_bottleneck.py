@@ -14,6 +14,9 @@ from hypothesis import strategies as st
 from flowcontrol.analysis import Bottleneck, find_bottleneck
 from flowcontrol.analysis.causes import find_causes
 from flowcontrol.analysis.limits import find_limits
+from modules import load
+
+builder = load("tests/analysis/builder.py")
 
 CHAIN = {"source": {"emit_rate": 10000}, "middle": {}, "sink": {}}
 CHAIN_EDGES = ["source->middle", "middle->sink"]
@@ -25,7 +28,7 @@ def busy(ms_per_s: object, blocked: object = 0) -> dict[str, object]:
     return {"busy_ms_per_s": ms_per_s, "backpressured_ms_per_s": blocked}
 
 
-def test_nothing_blocked_means_the_source_sets_the_pace(builder: ModuleType) -> None:
+def test_nothing_blocked_means_the_source_sets_the_pace() -> None:
     job = builder.scenario("free", CHAIN, CHAIN_EDGES)
     results = (
         builder.Results(TIMES)
@@ -42,7 +45,7 @@ def test_nothing_blocked_means_the_source_sets_the_pace(builder: ModuleType) -> 
     assert found.details == ()
 
 
-def test_the_sink_limits_and_everything_before_it_is_blocked(builder: ModuleType) -> None:
+def test_the_sink_limits_and_everything_before_it_is_blocked() -> None:
     job = builder.scenario("sink", CHAIN, CHAIN_EDGES)
     results = (
         builder.Results(TIMES)
@@ -58,7 +61,7 @@ def test_the_sink_limits_and_everything_before_it_is_blocked(builder: ModuleType
     )
 
 
-def test_the_middle_limits_although_the_sink_is_busy_too(builder: ModuleType) -> None:
+def test_the_middle_limits_although_the_sink_is_busy_too() -> None:
     job = builder.scenario("middle", CHAIN, CHAIN_EDGES)
     results = (
         builder.Results(TIMES)
@@ -71,7 +74,7 @@ def test_the_middle_limits_although_the_sink_is_busy_too(builder: ModuleType) ->
     assert "source was blocked 60 %" in found.sentence
 
 
-def test_a_stage_that_is_blocked_itself_only_passes_the_pressure_on(builder: ModuleType) -> None:
+def test_a_stage_that_is_blocked_itself_only_passes_the_pressure_on() -> None:
     job = builder.scenario("passes", CHAIN, CHAIN_EDGES)
     results = (
         builder.Results(TIMES)
@@ -82,7 +85,7 @@ def test_a_stage_that_is_blocked_itself_only_passes_the_pressure_on(builder: Mod
     assert find_bottleneck(results.tables(), job).stage == "sink"
 
 
-def test_a_bottleneck_of_some_phases_is_named_with_its_time(builder: ModuleType) -> None:
+def test_a_bottleneck_of_some_phases_is_named_with_its_time() -> None:
     job = builder.scenario("phases", {"source": {}, "sink": {}}, ["source->sink"])
     slow = [20 < t <= 40 or 60 < t <= 80 for t in TIMES]
     results = (
@@ -99,9 +102,7 @@ def test_a_bottleneck_of_some_phases_is_named_with_its_time(builder: ModuleType)
     )
 
 
-def test_of_two_that_limit_in_turn_the_longer_is_named_and_the_other_mentioned(
-    builder: ModuleType,
-) -> None:
+def test_of_two_that_limit_in_turn_the_longer_is_named_and_the_other_mentioned() -> None:
     job = builder.scenario("turns", CHAIN, CHAIN_EDGES)
     first = [t <= 60 for t in TIMES]
     results = (
@@ -136,7 +137,7 @@ HARDLY = [{"at_s": 0, "rate": 9}, {"at_s": 43, "rate": 3}, {"at_s": 45, "rate": 
     ids=str,
 )
 def test_a_slowed_stage_comes_before_what_works_its_backlog_off(
-    builder: ModuleType, slowed: dict[str, Any], begins_s: float, stage: str
+    slowed: dict[str, Any], begins_s: float, stage: str
 ) -> None:
     job = builder.scenario("turns", {**CHAIN, "sink": slowed}, CHAIN_EDGES)
     of_sink = [20 < t <= 45 for t in TIMES]
@@ -166,7 +167,7 @@ def skewed(
     return found
 
 
-def test_one_slow_subtask_is_named(builder: ModuleType) -> None:
+def test_one_slow_subtask_is_named() -> None:
     found = skewed(builder, [(100, 10), (100, 10), (1000, 970), (100, 10)])
     assert found.subtasks == (2,)
     assert found.sentence == (
@@ -180,7 +181,7 @@ def test_one_slow_subtask_is_named(builder: ModuleType) -> None:
     )
 
 
-def test_one_overloaded_subtask_is_told_from_a_slow_one(builder: ModuleType) -> None:
+def test_one_overloaded_subtask_is_told_from_a_slow_one() -> None:
     job = builder.scenario("keys", {"source": {}, "sink": {"parallelism": 2}}, ["source->sink"])
     results = (
         builder.Results(TIMES)
@@ -196,7 +197,7 @@ def test_one_overloaded_subtask_is_told_from_a_slow_one(builder: ModuleType) -> 
     assert found.details[1].startswith("The other subtask was busy 11 %; 100 % of the records")
 
 
-def test_two_hot_subtasks_of_five(builder: ModuleType) -> None:
+def test_two_hot_subtasks_of_five() -> None:
     slow, quick = (990, 400), (300, 20)
     found = skewed(builder, [quick, slow, quick, quick, slow])
     assert found.subtasks == (1, 4)
@@ -205,7 +206,7 @@ def test_two_hot_subtasks_of_five(builder: ModuleType) -> None:
     assert "They got no more records than the others: speed them up" in found.details[0]
 
 
-def test_a_busy_subtask_for_which_nothing_waits_is_innocent(builder: ModuleType) -> None:
+def test_a_busy_subtask_for_which_nothing_waits_is_innocent() -> None:
     """81 % busy with a pool of 12 %, beside one that is always busy with a full one."""
     quick = (330, 28)
     found = skewed(builder, [(667, 35), (811, 90), quick, (190, 25), (1000, 742), quick])
@@ -225,36 +226,30 @@ def test_a_busy_subtask_for_which_nothing_waits_is_innocent(builder: ModuleType)
         (1000, 1, True),
     ],
 )
-def test_what_makes_a_second_subtask_limit(
-    builder: ModuleType, share: int, waiting: int, named: bool
-) -> None:
+def test_what_makes_a_second_subtask_limit(share: int, waiting: int, named: bool) -> None:
     found = skewed(builder, [(1000, 800), (share, waiting), *[(200, 5)] * 4])
     assert found.subtasks == ((0, 1) if named else (0,))
 
 
 @pytest.mark.parametrize(("others", "named"), [(850, True), (851, False), (899, False)])
-def test_others_without_time_to_spare_are_the_stage(
-    builder: ModuleType, others: int, named: bool
-) -> None:
+def test_others_without_time_to_spare_are_the_stage(others: int, named: bool) -> None:
     found = skewed(builder, [(1000, 500), (others, 10), (others, 10)])
     assert found.subtasks == ((0,) if named else ())
 
 
-def test_when_most_of_them_limit_it_is_the_stage(builder: ModuleType) -> None:
+def test_when_most_of_them_limit_it_is_the_stage() -> None:
     assert skewed(builder, [(1000, 500), (1000, 500), (100, 1)]).subtasks == ()
     assert skewed(builder, [(1000, 500), (1000, 500), (100, 1), (100, 1)]).subtasks == (0, 1)
 
 
 @pytest.mark.parametrize("others", [760, 900, 1000])
-def test_subtasks_are_not_told_apart_by_their_busy_time_alone(
-    builder: ModuleType, others: int
-) -> None:
+def test_subtasks_are_not_told_apart_by_their_busy_time_alone(others: int) -> None:
     assert skewed(builder, [(1000, 0), (others, 0), (others, 0)]).subtasks == ()
     if others > 760:
         assert skewed(builder, [(1000, 9), (others, 9), (others, 9)]).subtasks == ()
 
 
-def test_what_waits_is_added_up_over_all_edges_into_the_stage(builder: ModuleType) -> None:
+def test_what_waits_is_added_up_over_all_edges_into_the_stage() -> None:
     keys = {"left": {}, "right": {}, "sink": {"parallelism": 3}}
     job = builder.scenario("join", keys, ["left->sink", "right->sink"])
     results = builder.Results(TIMES).stage("left", **busy(10, 800)).stage("right", **busy(10, 0))
@@ -267,7 +262,7 @@ def test_what_waits_is_added_up_over_all_edges_into_the_stage(builder: ModuleTyp
     assert "68 % of the records in flight to sink waited for subtask 0" in found.details[1]
 
 
-def test_fan_in_names_the_stage_where_the_sources_meet(builder: ModuleType) -> None:
+def test_fan_in_names_the_stage_where_the_sources_meet() -> None:
     job = builder.scenario(
         "fan-in", {"left": {}, "right": {}, "join": {}, "sink": {}},
         ["left->join", "right->join", "join->sink"],
@@ -284,7 +279,7 @@ def test_fan_in_names_the_stage_where_the_sources_meet(builder: ModuleType) -> N
     assert "while left was blocked 60 %" in found.sentence
 
 
-def test_fan_out_blames_the_branch_that_blocks(builder: ModuleType) -> None:
+def test_fan_out_blames_the_branch_that_blocks() -> None:
     job = builder.scenario(
         "fan-out", {"source": {}, "slow": {}, "quick": {}}, ["source->slow", "source->quick"]
     )
@@ -297,7 +292,7 @@ def test_fan_out_blames_the_branch_that_blocks(builder: ModuleType) -> None:
     assert find_bottleneck(results.tables(), job).stage == "slow"
 
 
-def test_an_exchange_with_too_few_buffers_is_told_from_a_slow_stage(builder: ModuleType) -> None:
+def test_an_exchange_with_too_few_buffers_is_told_from_a_slow_stage() -> None:
     job = builder.scenario("window", {"source": {}, "sink": {}}, ["source->sink"])
     results = (
         builder.Results(TIMES)
@@ -314,7 +309,7 @@ def test_an_exchange_with_too_few_buffers_is_told_from_a_slow_stage(builder: Mod
     assert found.details[0] == "Its buffers are too few for one round trip."
 
 
-def test_the_same_with_full_queues_is_the_stage(builder: ModuleType) -> None:
+def test_the_same_with_full_queues_is_the_stage() -> None:
     job = builder.scenario("window", {"source": {}, "sink": {}}, ["source->sink"])
     results = (
         builder.Results(TIMES)
@@ -325,7 +320,7 @@ def test_the_same_with_full_queues_is_the_stage(builder: ModuleType) -> None:
     assert find_bottleneck(results.tables(), job).stage == "sink"
 
 
-def test_blocked_for_longer_than_anybody_was_busy_is_the_exchange(builder: ModuleType) -> None:
+def test_blocked_for_longer_than_anybody_was_busy_is_the_exchange() -> None:
     job = builder.scenario("idle", {"source": {}, "sink": {}}, ["source->sink"])
     results = builder.Results(TIMES).stage("source", **busy(10, 700)).stage("sink", **busy(200))
     assert find_bottleneck(results.tables(), job).edge == "source->sink"
@@ -333,7 +328,7 @@ def test_blocked_for_longer_than_anybody_was_busy_is_the_exchange(builder: Modul
 
 @pytest.mark.parametrize(("samples", "named"), [(0, False), (4, False), (5, True), (6, True)])
 def test_a_limit_of_less_than_a_twentieth_of_the_run_is_no_bottleneck(
-    builder: ModuleType, samples: int, named: bool
+    samples: int, named: bool
 ) -> None:
     job = builder.scenario("start", {"source": {}, "sink": {}}, ["source->sink"])
     limited = [n < samples for n in range(100)]
@@ -351,9 +346,7 @@ def test_a_limit_of_less_than_a_twentieth_of_the_run_is_no_bottleneck(
 @pytest.mark.parametrize(
     ("blocked", "stage"), [(19, None), (20, None), (21, "sink"), (100, "sink"), (101, "sink")]
 )
-def test_little_pressure_counts_when_a_stage_is_saturated(
-    builder: ModuleType, blocked: int, stage: str | None
-) -> None:
+def test_little_pressure_counts_when_a_stage_is_saturated(blocked: int, stage: str | None) -> None:
     job = builder.scenario("edge", {"source": {}, "sink": {}}, ["source->sink"])
     results = (
         builder.Results(TIMES).stage("source", **busy(980, blocked)).stage("sink", **busy(900))
@@ -362,9 +355,7 @@ def test_little_pressure_counts_when_a_stage_is_saturated(
 
 
 @pytest.mark.parametrize(("blocked", "stage"), [(100, None), (101, "sink")])
-def test_little_pressure_does_not_count_when_none_is(
-    builder: ModuleType, blocked: int, stage: str | None
-) -> None:
+def test_little_pressure_does_not_count_when_none_is(blocked: int, stage: str | None) -> None:
     job = builder.scenario("edge", {"source": {}, "sink": {}}, ["source->sink"])
     results = (
         builder.Results(TIMES).stage("source", **busy(980, blocked)).stage("sink", **busy(899))
@@ -372,7 +363,7 @@ def test_little_pressure_does_not_count_when_none_is(
     assert find_bottleneck(results.tables(), job).stage == stage
 
 
-def test_no_sample_at_all(builder: ModuleType) -> None:
+def test_no_sample_at_all() -> None:
     job = builder.scenario("none", {"source": {}, "sink": {}}, ["source->sink"])
     found = find_bottleneck(builder.Results([]).tables(), job)
     assert found.stage is None
@@ -380,7 +371,7 @@ def test_no_sample_at_all(builder: ModuleType) -> None:
     assert found.detail()["share_of_run"] == 0.0
 
 
-def test_more_than_three_blocked_stages_are_counted(builder: ModuleType) -> None:
+def test_more_than_three_blocked_stages_are_counted() -> None:
     names = ["a", "b", "c", "d", "sink"]
     edges = ["a->b", "b->c", "c->d", "d->sink"]
     job = builder.scenario("long", {name: {} for name in names}, edges)
@@ -394,7 +385,7 @@ def test_more_than_three_blocked_stages_are_counted(builder: ModuleType) -> None
 
 @given(limiting=st.integers(1, 5), length=st.integers(2, 6), blocked=st.integers(101, 990))
 def test_in_any_chain_the_first_busy_stage_below_the_blocked_ones(
-    builder: ModuleType, limiting: int, length: int, blocked: int
+    limiting: int, length: int, blocked: int
 ) -> None:
     limiting = min(limiting, length - 1)
     names = [f"s{n}" for n in range(length)]
@@ -414,7 +405,7 @@ def test_in_any_chain_the_first_busy_stage_below_the_blocked_ones(
 
 @pytest.mark.parametrize("kind", ["blocking", "sort_merge", "hybrid_full", "hybrid_selective"])
 @pytest.mark.parametrize("reader", [0, 500, 995])
-def test_the_disk_limits_whoever_reads(builder: ModuleType, kind: str, reader: int) -> None:
+def test_the_disk_limits_whoever_reads(kind: str, reader: int) -> None:
     job = builder.scenario("disk", CHAIN, CHAIN_EDGES)
     first, last = job.edges
     job = job.model_copy(
@@ -437,7 +428,7 @@ def test_the_disk_limits_whoever_reads(builder: ModuleType, kind: str, reader: i
 @pytest.mark.parametrize("blocked", [90, 101, 110, 200, 300, 450])
 @pytest.mark.parametrize("after", [300, 1000])
 def test_a_stage_at_work_behind_full_inputs_limits_however_long_it_is_blocked(
-    builder: ModuleType, blocked: int, after: int
+    blocked: int, after: int
 ) -> None:
     made = builder.Results([1, 2, 3, 4]).stage("source", backpressured_ms_per_s=930)
     made.stage("map", backpressured_ms_per_s=850, busy_ms_per_s=150, out_pool_usage=1)
@@ -451,7 +442,7 @@ def test_a_stage_at_work_behind_full_inputs_limits_however_long_it_is_blocked(
 
 @pytest.mark.parametrize("round_us", [None, 100_000])
 def test_subtasks_that_wait_for_a_barrier_of_the_busy_one_are_no_exchange_that_limits(
-    builder: ModuleType, round_us: int | None
+    round_us: int | None,
 ) -> None:
     """A hot subtask is behind, and with it its barrier; the others stand before full channels."""
     keys = {"source": {}, "map": {"parallelism": 3}, "count": {"parallelism": 3}}
@@ -481,7 +472,7 @@ def test_subtasks_that_wait_for_a_barrier_of_the_busy_one_are_no_exchange_that_l
     external=st.booleans(),
 )
 def test_the_sentence_takes_two_lines_and_nothing_is_left_out(
-    builder: ModuleType, names: list[str], limiting: int, external: bool
+    names: list[str], limiting: int, external: bool
 ) -> None:
     limiting = min(limiting, len(names) - 1)
     own = {names[limiting]: {"external": True, "total_rate": 100}} if external else {}

@@ -15,6 +15,9 @@ from flowcontrol.experiments.advise.result import Subject
 from flowcontrol.experiments.advise.rules import changes_of
 from flowcontrol.scenario import parse_scenario
 from flowcontrol.virtual import simulate
+from modules import load
+
+builder = load("tests/analysis/builder.py")
 
 TIMES = [float(n) for n in range(1, 101)]
 
@@ -35,35 +38,31 @@ def growing(per_s: float, until_s: float = 100) -> list[int]:
 
 
 @pytest.mark.parametrize(("busy", "stage"), [(994, None), (995, "sink"), (1000, "sink")])
-def test_only_who_is_never_idle_falls_behind(
-    builder: ModuleType, busy: int, stage: str | None
-) -> None:
+def test_only_who_is_never_idle_falls_behind(busy: int, stage: str | None) -> None:
     assert judge(builder, growing(20), busy)[0] == stage
 
 
 @pytest.mark.parametrize(("per_s", "stage"), [(0, None), (5, None), (6, "sink"), (500, "sink")])
-def test_what_waits_must_grow_against_what_is_taken_up(
-    builder: ModuleType, per_s: float, stage: str | None
-) -> None:
+def test_what_waits_must_grow_against_what_is_taken_up(per_s: float, stage: str | None) -> None:
     """100 records/s: 5 more each second may come and go."""
     assert judge(builder, growing(per_s))[0] == stage
 
 
 @pytest.mark.parametrize(("until_s", "stage"), [(4, None), (5, "sink"), (50, "sink")])
-def test_it_limits_until_most_waits(builder: ModuleType, until_s: float, stage: str | None) -> None:
+def test_it_limits_until_most_waits(until_s: float, stage: str | None) -> None:
     """Not for less than 5 % of the run."""
     found = judge(builder, growing(20, until_s))
     assert found == (stage, until_s if stage else 0)
 
 
-def test_bursts_that_are_worked_off_before_the_next_one_are_none(builder: ModuleType) -> None:
+def test_bursts_that_are_worked_off_before_the_next_one_are_none() -> None:
     """900 records every 10 s: the sink is busy for 9 s after each, and idle in the last one."""
     waiting = [100 * (9 - n % 10) for n in range(100)]
     busy = [1000 if n % 10 < 9 else 500 for n in range(100)]
     assert judge(builder, waiting, busy) == (None, 0.0)
 
 
-def test_bursts_that_are_not_worked_off_are_one_backlog(builder: ModuleType) -> None:
+def test_bursts_that_are_not_worked_off_are_one_backlog() -> None:
     """1,100 records every 10 s from 30 to 80 s."""
     waiting, sizes = 0, []
     for t_s in range(1, 101):
@@ -73,7 +72,7 @@ def test_bursts_that_are_not_worked_off_are_one_backlog(builder: ModuleType) -> 
     assert judge(builder, sizes, busy) == ("sink", 51.0)
 
 
-def test_a_hot_subtask_falls_behind_alone(builder: ModuleType) -> None:
+def test_a_hot_subtask_falls_behind_alone() -> None:
     scenario = builder.scenario("hot", {"a": {}, "k": {"parallelism": 3}}, ["a->k"])
     made = builder.Results(TIMES).stage("a")
     for subtask in range(3):
@@ -85,7 +84,7 @@ def test_a_hot_subtask_falls_behind_alone(builder: ModuleType) -> None:
 
 
 @pytest.mark.parametrize("blocked", [0, 900])
-def test_it_limits_beside_another_branch(builder: ModuleType, blocked: int) -> None:
+def test_it_limits_beside_another_branch(blocked: int) -> None:
     stages: dict[str, Any] = {"a": {}, "b": {}, "slow": {}, "other": {}}
     scenario = builder.scenario("two", stages, ["a->slow", "b->other"])
     made = builder.Results(TIMES).stage("a", backpressured_ms_per_s=800)

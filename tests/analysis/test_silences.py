@@ -9,6 +9,9 @@ import pytest
 
 from flowcontrol.analysis.event_time import event_time_summary
 from flowcontrol.scenario import Scenario
+from modules import load
+
+builder = load("tests/analysis/builder.py")
 
 TIMES = [float(second) for second in range(1, 21)]
 STAGES: dict[str, dict[str, Any]] = {
@@ -41,7 +44,7 @@ def found_in_run(made: Any, job: Scenario) -> dict[str, Any]:
     return event_time_summary(made.tables(), job, 10.0)
 
 
-def test_a_source_that_fell_silent_is_named(builder: ModuleType) -> None:
+def test_a_source_that_fell_silent_is_named() -> None:
     found = found_in_run(fell_silent(builder), builder.scenario("x", STAGES, ["source->sink"]))
     assert found["silence"] == {"stage": "source", "subtask": 0, "from_s": 5.0, "until_s": 12.0}
     text = f"{STOOD} was not idle; state watermark.idle_after_s, and nobody waits for it."
@@ -51,9 +54,7 @@ def test_a_source_that_fell_silent_is_named(builder: ModuleType) -> None:
 @pytest.mark.parametrize(
     ("idle_after_s", "more"), [(4, "; it is idle only after 4 s."), (2, " was not idle.")]
 )
-def test_a_source_that_is_idle_late_is_named(
-    builder: ModuleType, idle_after_s: int, more: str
-) -> None:
+def test_a_source_that_is_idle_late_is_named(idle_after_s: int, more: str) -> None:
     watermark = {"delay_s": 5, "idle_after_s": idle_after_s}
     stages = {**STAGES, "source": {**STAGES["source"], "watermark": watermark}}
     found = found_in_run(fell_silent(builder), builder.scenario("x", stages, ["source->sink"]))
@@ -62,9 +63,7 @@ def test_a_source_that_is_idle_late_is_named(
 
 
 @pytest.mark.parametrize("why", ["is_idle", "paused_ms_per_s", "backpressured_ms_per_s"])
-def test_a_source_that_is_idle_paused_or_blocked_is_not_silent(
-    builder: ModuleType, why: str
-) -> None:
+def test_a_source_that_is_idle_paused_or_blocked_is_not_silent(why: str) -> None:
     made = fell_silent(builder)
     for row in [*made.rows["time"], *made.rows["stages"]]:
         if why in row and row["stage"] == "source" and 5 < row["t_s"] <= 12:

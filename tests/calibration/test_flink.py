@@ -19,6 +19,9 @@ from flowcontrol.calibration.predict import beside, bottleneck, predict
 from flowcontrol.run.jobs import job_for
 from flowcontrol.scenario import parse_scenario
 from flowcontrol.virtual import run_job
+from modules import load
+
+synthesise = load("tests/calibration/synthesise.py")
 
 
 def polls_of(dump: dict[str, Any], part: str) -> list[Any]:
@@ -93,7 +96,7 @@ def test_what_cannot_be_known_is_assumed_by_name(chain: dict[str, Any]) -> None:
     assert all(figure.origin for figure in figures.values())
 
 
-def test_busy_time_that_is_nan_says_nothing(chain: dict[str, Any], synthesise: ModuleType) -> None:
+def test_busy_time_that_is_nan_says_nothing(chain: dict[str, Any]) -> None:
     for rows in subtasks(chain, synthesise, "sink"):
         for row in rows:
             row["metrics"]["accumulated-busy-time"] = "NaN"
@@ -102,9 +105,7 @@ def test_busy_time_that_is_nan_says_nothing(chain: dict[str, Any], synthesise: M
     assert figures["stages.sink.service_rate"].is_assumed
 
 
-def test_counters_older_than_the_poll_give_the_same_rates(
-    chain: dict[str, Any], synthesise: ModuleType
-) -> None:
+def test_counters_older_than_the_poll_give_the_same_rates(chain: dict[str, Any]) -> None:
     """Flink fetches metrics every 10 s: the last poll has those of five seconds before."""
     polls = chain["polls"]
     before = next(
@@ -135,9 +136,7 @@ def test_a_file_may_be_compressed(chain: dict[str, Any], tmp_path: Path) -> None
     assert fit_scenario(flink_rest=file).scenario == fit_scenario(flink_rest=chain).scenario
 
 
-def test_metrics_of_vertices_alone_are_shared_out(
-    chain: dict[str, Any], synthesise: ModuleType
-) -> None:
+def test_metrics_of_vertices_alone_are_shared_out(chain: dict[str, Any]) -> None:
     """The body of a job holds sums of its vertices: subtasks then have even parts, and a place."""
     for poll in chain["polls"]:
         [job] = [path for path in poll if path.count("/") == 2 and path.startswith("/jobs/")]
@@ -155,7 +154,7 @@ def test_metrics_of_vertices_alone_are_shared_out(
     assert figures["cluster.task_managers"].is_assumed
 
 
-def test_the_source_of_two_outputs_counts_each_record_twice(synthesise: ModuleType) -> None:
+def test_the_source_of_two_outputs_counts_each_record_twice() -> None:
     fan = {
         "schema": 1,
         "name": "fan",
@@ -183,7 +182,7 @@ def test_the_source_of_two_outputs_counts_each_record_twice(synthesise: ModuleTy
     assert places == ["source->store", "source->alert"]
 
 
-def test_a_source_with_a_log_gets_both_rates(chain: dict[str, Any], synthesise: ModuleType) -> None:
+def test_a_source_with_a_log_gets_both_rates(chain: dict[str, Any]) -> None:
     """pendingRecords grow by 100/s: that much more arrives than is read."""
     place = f"/vertices/{synthesise.identity('orders')}/subtasks/0/metrics"
     first = None
@@ -234,7 +233,7 @@ def jobs(draw: st.DrawFn) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def test_a_drawn_job_comes_back(synthesise: ModuleType, draw_until: Any) -> None:
+def test_a_drawn_job_comes_back(draw_until: Any) -> None:
     """A scenario, its run, a dump of it, the fit: the same rates, shares and selectivities."""
     limited: set[str | None] = set()
 

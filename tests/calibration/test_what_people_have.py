@@ -25,7 +25,9 @@ from flowcontrol.errors import ScenarioError
 from flowcontrol.run.jobs import job_for
 from flowcontrol.scenario import parse_scenario
 from flowcontrol.virtual import run_job
-from modules import ROOT
+from modules import ROOT, load
+
+synthesise = load("tests/calibration/synthesise.py")
 
 Rows = list[dict[str, Any]]
 FILES = ROOT / "bench" / "spark_progress" / "files.jsonl"
@@ -300,9 +302,7 @@ def silenced(dump: dict[str, Any], synthesise: ModuleType, blocked: float = 0.0)
 
 
 @pytest.mark.parametrize("has_lag", [False, True])
-def test_a_source_without_a_partition_emits_nothing(
-    has_lag: bool, chain: dict[str, Any], synthesise: ModuleType
-) -> None:
+def test_a_source_without_a_partition_emits_nothing(has_lag: bool, chain: dict[str, Any]) -> None:
     silenced(chain, synthesise)
     if has_lag:
         for one in chain["polls"]:
@@ -321,9 +321,7 @@ def test_a_source_without_a_partition_emits_nothing(
     assert own["orders", "rate_out"] == pytest.approx(1800, rel=0.02)
 
 
-def test_a_silent_source_that_is_blocked_is_refused(
-    chain: dict[str, Any], synthesise: ModuleType
-) -> None:
+def test_a_silent_source_that_is_blocked_is_refused(chain: dict[str, Any]) -> None:
     silenced(chain, synthesise, blocked=1.0)
     with pytest.raises(ScenarioError, match="subtask 1 emitted nothing"):
         fit_flink(read_job(*read_dump(chain)))
@@ -341,9 +339,7 @@ def test_ids_are_asked_of_all_subtasks(chain: dict[str, Any], serve: Any) -> Non
     assert any(path.endswith(f"get=numRecordsOut,{name}") for path in found[0])
 
 
-def test_the_idle_time_of_a_legacy_source_is_not_compared(
-    chain: dict[str, Any], synthesise: ModuleType
-) -> None:
+def test_the_idle_time_of_a_legacy_source_is_not_compared(chain: dict[str, Any]) -> None:
     """Its busy time is NaN and its idle time stays 0, whatever it does."""
     place = f"/vertices/{synthesise.identity('orders')}"
     for one in chain["polls"]:
@@ -357,7 +353,7 @@ def test_the_idle_time_of_a_legacy_source_is_not_compared(
     assert names.isdisjoint({"idle_ms_per_s", "busy_ms_per_s"})
 
 
-def test_a_record_a_minute_is_within_a_record(synthesise: ModuleType) -> None:
+def test_a_record_a_minute_is_within_a_record() -> None:
     """In 100 s of polls there is one record, or two: neither is an error."""
     slow = {
         "schema": 1, "name": "slow", "duration_s": 150, "sample_interval_s": 1,

@@ -10,6 +10,8 @@ import pytest
 
 from modules import load
 
+changed = load("scripts/changed.py")
+
 FILES = {
     "flowcontrol/__init__.py": "",
     "flowcontrol/a/__init__.py": "from flowcontrol.a.rules import f\n",
@@ -36,11 +38,6 @@ FILES = {
     "tests/test_all_conf.py": "(ROOT / 'conf').glob('*.yaml')\n",
     "tests/test_other.py": "import flowcontrol.c\n",
 }
-
-
-@pytest.fixture(scope="session")
-def changed() -> ModuleType:
-    return load("scripts/changed.py")
 
 
 @pytest.fixture
@@ -80,13 +77,11 @@ def reached_tests(changed: ModuleType, root: Path, *files: str) -> dict[str, int
         (["README.md"], {}),
     ],
 )
-def test_what_a_change_reaches(
-    changed: ModuleType, made: Path, files: list[str], found: dict[str, int]
-) -> None:
+def test_what_a_change_reaches(made: Path, files: list[str], found: dict[str, int]) -> None:
     assert reached_tests(changed, made, *files) == found
 
 
-def test_what_has_changed_since_main(changed: ModuleType, made: Path) -> None:
+def test_what_has_changed_since_main(made: Path) -> None:
     def git(*words: str) -> str:
         who = ["-c", "user.name=a", "-c", "user.email=a@b"]
         done = subprocess.run(["git", *who, *words], cwd=made, check=True, capture_output=True)
@@ -115,7 +110,7 @@ def test_what_has_changed_since_main(changed: ModuleType, made: Path) -> None:
     assert "conf/burst.yaml" not in changed.tracked(made)
 
 
-def test_a_mutant_is_near_the_tests_that_catch_it(changed: ModuleType) -> None:
+def test_a_mutant_is_near_the_tests_that_catch_it() -> None:
     """So the quick form runs some of them, and all where they stand in BY_CHANGE."""
     checks, mutants = load("scripts/checks.py"), load("scripts/mutants.py").read_mutants()
     graph = changed.Needs(changed.tracked()).graph()

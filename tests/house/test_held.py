@@ -6,19 +6,15 @@ import pytest
 
 from modules import load
 
-
-@pytest.fixture(scope="module")
-def held():
-    """Return the script as a module."""
-    return load("scripts/held.py")
+held = load("scripts/held.py")
 
 
 @pytest.fixture(scope="module")
-def found(held):
+def found():
     return held.collect()
 
 
-def test_markers_name_what_there_is(held, found):
+def test_markers_name_what_there_is(found):
     known = held.mechanisms()
     for one in found:
         assert one.mechanism in known, one
@@ -28,7 +24,7 @@ def test_markers_name_what_there_is(held, found):
         assert "|" not in one.against, one
 
 
-def test_every_marker_is_in_a_row(held, found):
+def test_every_marker_is_in_a_row(found):
     """None is dropped on the way, and no row is there without one."""
     rows = {(name, clock): against for name, _, clock, against in held.rows(found)}
     for one in found:
@@ -59,7 +55,7 @@ def helper():
 """
 
 
-def test_what_is_read_of_a_file(held, tmp_path):
+def test_what_is_read_of_a_file(tmp_path):
     (tmp_path / "test_x.py").write_text(SOURCE)
     (tmp_path / "other.py").write_text(SOURCE)
     assert [one[:3] for one in held.collect(tmp_path)] == [

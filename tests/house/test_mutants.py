@@ -10,16 +10,12 @@ import pytest
 
 from modules import load
 
+mutants = load("scripts/mutants.py")
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 
 
-@pytest.fixture(scope="module")
-def mutants():
-    """Return the script as a module."""
-    return load("scripts/mutants.py")
-
-
-def test_each_fits_its_file_exactly_once_and_is_python(mutants):
+def test_each_fits_its_file_exactly_once_and_is_python():
     found = mutants.read_mutants()
     for mutant in found:
         text = (ROOT / mutant.file).read_text()
@@ -32,14 +28,14 @@ def test_each_fits_its_file_exactly_once_and_is_python(mutants):
     assert folders == {*rooms, "spec", "ledger", "link", "live"}
 
 
-def test_a_text_that_is_gone_or_doubled_is_refused(mutants):
+def test_a_text_that_is_gone_or_doubled_is_refused():
     one = mutants.read_mutants()[0]
     for text in ("", one.old + one.old):
         with pytest.raises(ValueError, match=r"mutant 1: .* needs it once"):
             one.applied(text)
 
 
-def test_only_some_are_tried_and_the_status_tells_what_survived(mutants, monkeypatch, capsys):
+def test_only_some_are_tried_and_the_status_tells_what_survived(monkeypatch, capsys):
     tried = []
 
     def pretend(chosen, at_once, *, compile_all):

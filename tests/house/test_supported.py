@@ -13,20 +13,13 @@ import pytest
 from flowcontrol.spark.versions import OLDEST, parse_version
 from modules import load
 
+matrix = load("scripts/matrix.py")
+script = load("scripts/supported.py")
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 
 
-@pytest.fixture(scope="module")
-def script():
-    return load("scripts/supported.py")
-
-
-@pytest.fixture(scope="module")
-def matrix():
-    return load("scripts/matrix.py")
-
-
-def test_the_readme_names_these_versions(script):
+def test_the_readme_names_these_versions():
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     supported = readme.partition("## Supported versions")[2].partition("\n## ")[0]
     found = re.search(r"Spark ([\d., and]+) with", supported)
@@ -34,7 +27,7 @@ def test_the_readme_names_these_versions(script):
     assert set(re.findall(r"[\d.]+\d", found[1])) == set(script.supported()["versions"])
 
 
-def test_versions_are_those_that_setup_cfg_and_the_code_allow(script):
+def test_versions_are_those_that_setup_cfg_and_the_code_allow():
     found = script.supported()
     setup = configparser.ConfigParser()
     setup.read(ROOT / "setup.cfg")
@@ -50,7 +43,7 @@ def test_versions_are_those_that_setup_cfg_and_the_code_allow(script):
         assert set(row["green"]) <= set(row["modes"]) <= set(found["modes"])
 
 
-def test_the_tests_that_it_names_are_there(script):
+def test_the_tests_that_it_names_are_there():
     for mode in script.supported()["modes"].values():
         for place in (*mode["link"], *mode["job"]):
             assert (ROOT / place).exists(), place
@@ -69,7 +62,7 @@ def test_the_matrix_refuses_a_version_that_it_does_not_know():
     [((3, 0), True, 0), ((3, 1), True, 1), ((0, 0), True, 1), ((3, 1), False, 0)],
 )
 def test_only_what_is_listed_as_supported_fails_the_matrix(
-    counts, is_listed, status, matrix, tmp_path, capsys
+    counts, is_listed, status, tmp_path, capsys
 ):
     passed, failed = counts
     row = {
@@ -94,7 +87,7 @@ REPORT = """<testsuites><testsuite>
 </testsuite></testsuites>"""
 
 
-def test_a_test_whose_worker_was_late_runs_again_and_no_other(matrix, tmp_path, monkeypatch):
+def test_a_test_whose_worker_was_late_runs_again_and_no_other(tmp_path, monkeypatch):
     """A machine that is too busy for Spark's 10 s says nothing about a version."""
     report, asked = tmp_path / "report.xml", []
 

@@ -11,12 +11,9 @@ import pytest
 
 from modules import load
 
+script = load("scripts/wheel_files.py")
+
 ROOT = Path(__file__).resolve().parent.parent.parent
-
-
-@pytest.fixture(scope="module")
-def script():
-    return load("scripts/wheel_files.py")
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +32,7 @@ def built(tmp_path_factory):
     return home / "lib"
 
 
-def test_everything_of_the_package_goes_into_the_wheel(script, built):
+def test_everything_of_the_package_goes_into_the_wheel(built):
     """Pages, tables, styles, scripts and the modules that Spark looks for, not Python alone."""
     found = {path.relative_to(built).as_posix() for path in built.rglob("*") if path.is_file()}
     wanted = script.wanted_files()
@@ -46,7 +43,7 @@ def test_everything_of_the_package_goes_into_the_wheel(script, built):
     assert {"pyspark_flowcontrol.py", "pyspark_flowcontrol_figures.py"} <= wanted
 
 
-def test_a_wheel_that_lacks_a_file_is_told(script, tmp_path, capsys):
+def test_a_wheel_that_lacks_a_file_is_told(tmp_path, capsys):
     wheel = tmp_path / "flowcontrol-1-py3-none-any.whl"
     wanted = script.wanted_files()
     with zipfile.ZipFile(wheel, "w") as archive:

@@ -12,6 +12,9 @@ import pytest
 from flowcontrol.layout.physical_graph import build_physical_graph
 from flowcontrol.layout.work import emission_cost_ns, flush_phase_us
 from flowcontrol.scenario import parse_scenario
+from modules import load
+
+jobs = load("tests/job/small_jobs.py")
 
 Times = tuple[int, int, int]
 
@@ -38,7 +41,7 @@ EMITTED = [5, 2, 0, 5, 0, 2, 0, 4, 1, 2, 2, 2]
 TAKEN = [0, 2, 0, 2, 2, 2, 1, 2, 2, 2, 2, 2]
 
 
-def test_a_source_is_idle_but_for_what_it_emits_and_could_not_emit(jobs: ModuleType) -> None:
+def test_a_source_is_idle_but_for_what_it_emits_and_could_not_emit() -> None:
     """A record takes its thread 1 ms; what it could not emit is its share of what fell due."""
     stages = [jobs.source(50, record_bytes=4096), jobs.sink(20)]
     options = {jobs.FLOATING: 3, jobs.OVERDRAFT: 0}
@@ -53,7 +56,7 @@ def test_a_source_is_idle_but_for_what_it_emits_and_could_not_emit(jobs: ModuleT
     assert times(rounds, "source->sink", "receiver") == expected
 
 
-def test_a_source_has_no_more_time_than_it_is_not_blocked(jobs: ModuleType) -> None:
+def test_a_source_has_no_more_time_than_it_is_not_blocked() -> None:
     """Its cost limits nothing: it emits what it may, and is busy for all the time it has."""
     stages = [jobs.source(50, record_bytes=4096), jobs.sink(20)]
     options = {jobs.FLOATING: 3, jobs.OVERDRAFT: 0}
@@ -76,9 +79,7 @@ COSTS = [
 
 @pytest.mark.parametrize(("edges", "rate", "expected"), [c[1:] for c in COSTS],
                          ids=[c[0] for c in COSTS])  # fmt: skip
-def test_what_an_emission_costs(
-    jobs: ModuleType, edges: int, rate: float | None, expected: int
-) -> None:
+def test_what_an_emission_costs(edges: int, rate: float | None, expected: int) -> None:
     sinks = [{**jobs.sink(10), "name": f"sink{n}"} for n in range(edges)]
     stages = [jobs.source(10, record_bytes=1017), *sinks]
     cluster = {} if rate is None else {"serialization_bytes_per_s": rate}
@@ -89,7 +90,7 @@ def test_what_an_emission_costs(
     assert set(costs.values()) == {0}
 
 
-def test_in_a_chain_an_emission_costs_what_leaves_the_task(jobs: ModuleType) -> None:
+def test_in_a_chain_an_emission_costs_what_leaves_the_task() -> None:
     """Half of the records, at the size that the chained stage makes them."""
     stages = [
         {**jobs.source(10), "record_bytes": 400},
@@ -127,14 +128,12 @@ MAPS = [
 
 @pytest.mark.parametrize(("emit", "serve", "drain", "expected"), [m[1:] for m in MAPS],
                          ids=[m[0] for m in MAPS])  # fmt: skip
-def test_a_map_in_the_end(
-    jobs: ModuleType, emit: Any, serve: Any, drain: Any, expected: Times
-) -> None:
+def test_a_map_in_the_end(emit: Any, serve: Any, drain: Any, expected: Times) -> None:
     found = times(three(jobs, emit, serve, drain), "map->sink", "sender")
     assert set(found[-5:]) == {expected}
 
 
-def test_a_map_without_a_rate_is_blocked_for_what_it_could_not_take(jobs: ModuleType) -> None:
+def test_a_map_without_a_rate_is_blocked_for_what_it_could_not_take() -> None:
     """It works in no time: the share of what waits is back-pressure, the rest idle."""
     rounds = three(jobs, 100, None, 10)
     found = times(rounds, "map->sink", "sender")
@@ -144,7 +143,7 @@ def test_a_map_without_a_rate_is_blocked_for_what_it_could_not_take(jobs: Module
     assert all(busy == 0 for busy, _, _ in found)
 
 
-def test_less_than_a_record_a_round_keeps_a_task_busy_all_the_time(jobs: ModuleType) -> None:
+def test_less_than_a_record_a_round_keeps_a_task_busy_all_the_time() -> None:
     """5 records/s of 100 ms rounds: every second round may take one."""
     stages = [jobs.source(50), jobs.sink(5)]
     rounds = jobs.run(jobs.job(stages, [("source", "sink", "forward")]))
@@ -153,7 +152,7 @@ def test_less_than_a_record_a_round_keeps_a_task_busy_all_the_time(jobs: ModuleT
     assert set(times(rounds, "source->sink", "receiver")[1:]) == {BUSY}
 
 
-def test_a_source_that_may_not_emit_is_idle_unless_it_is_blocked(jobs: ModuleType) -> None:
+def test_a_source_that_may_not_emit_is_idle_unless_it_is_blocked() -> None:
     stop = [{"at_s": 0, "rate": 100}, {"at_s": 2, "rate": 0}]
     stages = [
         jobs.source(stop, record_bytes=4096),
@@ -165,7 +164,7 @@ def test_a_source_that_may_not_emit_is_idle_unless_it_is_blocked(jobs: ModuleTyp
     assert set(found[-5:]) == {IDLE}
 
 
-def test_a_rate_of_nothing_at_all(jobs: ModuleType) -> None:
+def test_a_rate_of_nothing_at_all() -> None:
     stages = [jobs.source(0), jobs.sink(10)]
     rounds = jobs.run(jobs.job(stages, [("source", "sink", "forward")]))
     assert set(times(rounds, "source->sink", "sender")) == {IDLE}
@@ -191,7 +190,7 @@ FLUSHED = [
 
 @pytest.mark.parametrize(("interval", "expected"), FLUSHED, ids=[str(f[0]) for f in FLUSHED])
 def test_an_open_buffer_waits_for_the_flusher(
-    jobs: ModuleType, interval: Any, expected: dict[int, int], monkeypatch: pytest.MonkeyPatch
+    interval: Any, expected: dict[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With a flusher that started with the run; its phase is drawn otherwise."""
     monkeypatch.setattr("flowcontrol.memory.links.flush_phase_us", lambda *_: 0)
@@ -210,7 +209,7 @@ def paused(rate: float) -> list[dict[str, float]]:
     return [{"at_s": at_s, "rate": now} for at_s, now in ((0, rate), (0.1, 0), (1000, rate))]
 
 
-def test_a_flush_finds_nothing_twice(jobs: ModuleType) -> None:
+def test_a_flush_finds_nothing_twice() -> None:
     """What was sent is not sent again; a buffer without news takes no credit."""
     stages = [jobs.source(paused(10)), jobs.sink(None)]
     rounds = jobs.run(jobs.job(stages, [("source", "sink", "forward")]))
@@ -219,7 +218,7 @@ def test_a_flush_finds_nothing_twice(jobs: ModuleType) -> None:
     assert last["pool_used"] == 1
 
 
-def test_a_full_last_buffer_is_withheld_without_a_flusher(jobs: ModuleType) -> None:
+def test_a_full_last_buffer_is_withheld_without_a_flusher() -> None:
     """Reference 2.5: noticed when the next one is added, which never comes."""
     stages = [jobs.source(paused(30), record_bytes=4096), jobs.sink(None)]
     made = jobs.job(stages, [("source", "sink", "forward")], {jobs.FLUSH: -1})
@@ -228,9 +227,7 @@ def test_a_full_last_buffer_is_withheld_without_a_flusher(jobs: ModuleType) -> N
 
 
 @pytest.mark.parametrize(("interval", "backlog"), [("100ms", 1), (-1, 0)])
-def test_an_open_buffer_counts_once_it_is_flushed(
-    jobs: ModuleType, interval: Any, backlog: int
-) -> None:
+def test_an_open_buffer_counts_once_it_is_flushed(interval: Any, backlog: int) -> None:
     """Flushed but without credit: a message that waits. Not flushed: none."""
     stages = [jobs.source(10, record_bytes=1), jobs.sink(0)]
     made = jobs.job(stages, [("source", "sink", "forward")], {jobs.FLUSH: interval})
@@ -271,9 +268,7 @@ UNSEEN = {
 
 
 @pytest.mark.parametrize(("record_bytes", "interval"), UNSEEN)
-def test_the_backlog_is_what_flink_announces(
-    jobs: ModuleType, record_bytes: int, interval: Any
-) -> None:
+def test_the_backlog_is_what_flink_announces(record_bytes: int, interval: Any) -> None:
     expected = UNSEEN[record_bytes, interval]
     options = {jobs.EXCLUSIVE: 1, jobs.FLOATING: 1, jobs.OVERDRAFT: 0, jobs.FLUSH: interval}
     stages = [jobs.source(10, record_bytes=record_bytes), jobs.sink(0)]
@@ -298,14 +293,14 @@ def blocked_inside(jobs: ModuleType, overdraft: int) -> tuple[dict[str, Any], di
     return row, states(rounds[:1], "source->sink", "sender")[0]["partitions"][0]
 
 
-def test_overdraft_finishes_the_record_that_was_begun(jobs: ModuleType) -> None:
+def test_overdraft_finishes_the_record_that_was_begun() -> None:
     row, state = blocked_inside(jobs, overdraft=1)
     assert (row["pool_size"], row["rows"], row["written"]) == (2, 1, 3)
     assert row["sent"] == 1
     assert (state["pending"], state["left_bytes"]) == ([], 0)
 
 
-def test_without_overdraft_a_task_blocks_inside_the_record(jobs: ModuleType) -> None:
+def test_without_overdraft_a_task_blocks_inside_the_record() -> None:
     row, state = blocked_inside(jobs, overdraft=0)
     assert (row["pool_size"], row["rows"], row["written"]) == (2, 1, 2)
     assert (state["pending"], state["left_bytes"]) == ([0], 4096)
@@ -324,7 +319,7 @@ SPANNING = [
 ]
 
 
-def test_overdraft_is_requested_buffer_by_buffer(jobs: ModuleType) -> None:
+def test_overdraft_is_requested_buffer_by_buffer() -> None:
     stages = [jobs.source(10, record_bytes=5 * 4096), jobs.sink(None)]
     options = {jobs.EXCLUSIVE: 1, jobs.FLOATING: 1, jobs.OVERDRAFT: 2, jobs.FLUSH: -1}
     made = jobs.job(stages, [("source", "sink", "forward")], options, duration_s=0.6)
@@ -338,7 +333,7 @@ def test_overdraft_is_requested_buffer_by_buffer(jobs: ModuleType) -> None:
     assert found == SPANNING
 
 
-def test_a_record_larger_than_every_buffer_gets_through(jobs: ModuleType) -> None:
+def test_a_record_larger_than_every_buffer_gets_through() -> None:
     """Ten buffers a record through a window of two and a pool of two."""
     stages = [jobs.source(1, record_bytes=10 * 4096), jobs.sink(None)]
     options = {jobs.EXCLUSIVE: 1, jobs.FLOATING: 1, jobs.OVERDRAFT: 0}
@@ -350,9 +345,7 @@ def test_a_record_larger_than_every_buffer_gets_through(jobs: ModuleType) -> Non
 
 
 @pytest.mark.parametrize(("quota", "most"), [(2, 2), (3, 3), (10, 6)])
-def test_one_channel_at_its_quota_stops_the_whole_task(
-    jobs: ModuleType, quota: int, most: int
-) -> None:
+def test_one_channel_at_its_quota_stops_the_whole_task(quota: int, most: int) -> None:
     """The first of two receivers takes nothing; the other gets no more than came before."""
     stages = [
         jobs.source(100, record_bytes=4096, placement=[0]),
@@ -366,7 +359,7 @@ def test_one_channel_at_its_quota_stops_the_whole_task(
     assert sum(row["rows"] for row in last["sender"]) == 0
 
 
-def test_each_flusher_has_a_phase_of_its_own_from_the_seed(jobs: ModuleType) -> None:
+def test_each_flusher_has_a_phase_of_its_own_from_the_seed() -> None:
     """One thread an output edge and subtask, started at some moment: never all at once."""
     stages = [jobs.source(10, parallelism=3), jobs.sink(None)]
     edges = [("source", "sink", "rebalance")]

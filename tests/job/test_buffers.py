@@ -11,6 +11,9 @@ from flowcontrol.errors import ScenarioError
 from flowcontrol.layout.buffers import GateSize, PartitionSize
 from flowcontrol.layout.physical_graph import build_physical_graph
 from flowcontrol.scenario import parse_scenario
+from modules import load
+
+jobs = load("tests/job/small_jobs.py")
 
 EDGE = "source->sink"
 
@@ -38,7 +41,7 @@ def sizes(jobs: ModuleType, options: Any, managers: int = 2, **keys: Any) -> tup
     ],
 )
 def test_a_remote_channel_gets_what_is_there(
-    jobs: ModuleType, buffers: int, partition: tuple[int, int], gate: tuple[int, int]
+    buffers: int, partition: tuple[int, int], gate: tuple[int, int]
 ) -> None:
     found = sizes(jobs, {jobs.BUFFERS: buffers})
     assert found == (PartitionSize(*partition), GateSize(*gate))
@@ -58,7 +61,7 @@ def test_a_remote_channel_gets_what_is_there(
     ],
 )
 def test_a_local_channel_shares_one_task_manager(
-    jobs: ModuleType, buffers: int, partition: tuple[int, int], gate: tuple[int, int]
+    buffers: int, partition: tuple[int, int], gate: tuple[int, int]
 ) -> None:
     found = sizes(jobs, {jobs.BUFFERS: buffers}, managers=1)
     assert found == (PartitionSize(*partition), GateSize(*gate))
@@ -68,9 +71,7 @@ def test_a_local_channel_shares_one_task_manager(
 @pytest.mark.parametrize(
     ("threshold", "gate"), [(1000, (8, 2)), (5, (8, 2)), (4, (10, 1)), (3, (10, 1))]
 )
-def test_a_threshold_turns_exclusive_into_floating(
-    jobs: ModuleType, threshold: int, gate: tuple[int, int]
-) -> None:
+def test_a_threshold_turns_exclusive_into_floating(threshold: int, gate: tuple[int, int]) -> None:
     stages = [jobs.source(10, parallelism=2, placement=[0, 0]), jobs.sink(10, placement=[1])]
     options = {jobs.THRESHOLD: threshold}
     made = jobs.job(stages, [("source", "sink", "rebalance")], options)
@@ -78,9 +79,7 @@ def test_a_threshold_turns_exclusive_into_floating(
 
 
 @pytest.mark.parametrize(("threshold", "floating"), [(2, 12), (1, 12)])
-def test_a_threshold_may_leave_no_exclusive_buffer(
-    jobs: ModuleType, threshold: int, floating: int
-) -> None:
+def test_a_threshold_may_leave_no_exclusive_buffer(threshold: int, floating: int) -> None:
     """What the threshold takes from two channels, the floating pool may hold: 2 x 2 + 8."""
     stages = [jobs.source(10, parallelism=2, placement=[0, 0]), jobs.sink(10, placement=[1])]
     options = {jobs.THRESHOLD: threshold}
@@ -95,19 +94,19 @@ def test_a_threshold_may_leave_no_exclusive_buffer(
     [(2048, 8, (8, 5), 8), (2048, 1, (2, 5), 1), (6, 8, (6, 0), 6), (2, 8, (2, 0), 2)],
 )
 def test_sizes_without_exclusive_buffers(
-    jobs: ModuleType, buffers: int, floating: int, partition: tuple[int, int], gate: int
+    buffers: int, floating: int, partition: tuple[int, int], gate: int
 ) -> None:
     options = {jobs.EXCLUSIVE: 0, jobs.FLOATING: floating, jobs.BUFFERS: buffers}
     assert sizes(jobs, options) == (PartitionSize(*partition), GateSize(gate, 0))
 
 
-def test_a_threshold_is_no_matter_to_local_channels(jobs: ModuleType) -> None:
+def test_a_threshold_is_no_matter_to_local_channels() -> None:
     stages = [jobs.source(10, placement=[0]), jobs.sink(10, placement=[0])]
     made = jobs.job(stages, [("source", "sink", "forward")], {jobs.THRESHOLD: 1})
     assert made.sizes.gates[EDGE, 0] == GateSize(10, 0)
 
 
-def test_overdraft_is_set_aside_in_order_of_creation(jobs: ModuleType) -> None:
+def test_overdraft_is_set_aside_in_order_of_creation() -> None:
     """Two partitions of 10 on one task manager with 27 buffers: 5, then the 2 that are left."""
     stages = [jobs.source(10, parallelism=2, placement=[0, 0]), jobs.sink(10, placement=[1])]
     made = jobs.job(stages, [("source", "sink", "rebalance")], {jobs.BUFFERS: 27})
@@ -115,7 +114,7 @@ def test_overdraft_is_set_aside_in_order_of_creation(jobs: ModuleType) -> None:
     assert found == [PartitionSize(10, 5), PartitionSize(10, 2)]
 
 
-def test_partitions_come_before_gates_and_stages_in_order(jobs: ModuleType) -> None:
+def test_partitions_come_before_gates_and_stages_in_order() -> None:
     """A map whose 11 buffers go to its partition's minimum, its gate's, and 2 exclusive."""
     stages = [
         jobs.source(10, placement=[0]),
@@ -140,7 +139,7 @@ TOO_FEW = [
 
 @pytest.mark.parametrize(("buffers", "who", "required", "available"), TOO_FEW)
 def test_too_few_buffers_are_refused_in_flinks_words(
-    jobs: ModuleType, buffers: int, who: str, required: int, available: int
+    buffers: int, who: str, required: int, available: int
 ) -> None:
     with pytest.raises(ScenarioError) as refused:
         sizes(jobs, {jobs.BUFFERS: buffers})
@@ -170,7 +169,7 @@ CHANNEL_BY_CHANNEL = [
 
 @pytest.mark.parametrize(("buffers", "each", "required", "available"), CHANNEL_BY_CHANNEL)
 def test_each_channel_asks_for_its_own_exclusive_buffers(
-    jobs: ModuleType, buffers: int, each: int, required: int, available: int
+    buffers: int, each: int, required: int, available: int
 ) -> None:
     stages = [jobs.source(10, parallelism=3, placement=[0, 2, 3]), jobs.sink(10, placement=[1])]
     options = {jobs.BUFFERS: buffers, jobs.EXCLUSIVE: each}
@@ -194,9 +193,7 @@ def test_each_channel_asks_for_its_own_exclusive_buffers(
     ("key", "limit"),
     [("FLOATING", "at least 1"), ("QUOTA", "at least 1"), ("BUFFERS", "at least 1")],
 )
-def test_none_at_all_is_refused_as_a_problem_of_the_scenario(
-    jobs: ModuleType, key: str, limit: str
-) -> None:
+def test_none_at_all_is_refused_as_a_problem_of_the_scenario(key: str, limit: str) -> None:
     option = getattr(jobs, key)
     with pytest.raises(ScenarioError) as refused:
         sizes(jobs, {option: 0})

@@ -12,7 +12,10 @@ from flowcontrol.layout.plan import window_warnings
 from flowcontrol.scenario import parse_scenario
 from flowcontrol.scenario.models import SystemSpec
 from flowcontrol.scenario.system import TRANSPORT_PARTS
+from modules import load
 from staged_runs import run_staged
+
+jobs = load("tests/job/small_jobs.py")
 
 FORWARD = ("source", "sink", "forward")
 
@@ -26,11 +29,11 @@ def warnings(jobs: ModuleType, rate: Any, stages: Any = None, edges: Any = None,
 
 # 2 exclusive and 8 floating buffers in 2 rounds of 100 ms: 50 records of one buffer a second.
 @pytest.mark.parametrize(("rate", "count"), [(1, 0), (50, 0), (50.5, 1), (500, 1)])
-def test_the_limit_is_the_window_in_two_rounds(jobs: ModuleType, rate: float, count: int) -> None:
+def test_the_limit_is_the_window_in_two_rounds(rate: float, count: int) -> None:
     assert len(warnings(jobs, rate)) == count
 
 
-def test_the_warning_has_the_figures(jobs: ModuleType) -> None:
+def test_the_warning_has_the_figures() -> None:
     [text] = warnings(jobs, 1200)
     assert text == (
         "source->sink, receiver 0: 1,200 records/s need 240.0 buffers in flight per round trip of "
@@ -42,9 +45,7 @@ def test_the_warning_has_the_figures(jobs: ModuleType) -> None:
 @pytest.mark.parametrize(
     ("latency_ms", "rate", "count"), [(100, 50, 0), (300, 16.6, 0), (300, 17, 1)]
 )
-def test_a_round_trip_is_two_latencies(
-    jobs: ModuleType, latency_ms: float, rate: float, count: int
-) -> None:
+def test_a_round_trip_is_two_latencies(latency_ms: float, rate: float, count: int) -> None:
     job = jobs.job([jobs.source(rate, record_bytes=4096), jobs.sink(None)], [FORWARD], {})
     cluster = job.scenario.cluster.model_copy(update={"network_latency_ms": latency_ms})
     late = job.scenario.model_copy(update={"cluster": cluster})
@@ -59,21 +60,17 @@ def test_a_round_trip_is_two_latencies(
     ("options", "count"),
     [({"EXCLUSIVE": 12}, 0), ({"EXCLUSIVE": 11}, 1), ({"FLOATING": 18}, 0), ({"FLOATING": 17}, 1)],
 )
-def test_more_buffers_are_a_larger_window(
-    jobs: ModuleType, options: dict[str, int], count: int
-) -> None:
+def test_more_buffers_are_a_larger_window(options: dict[str, int], count: int) -> None:
     assert len(warnings(jobs, 100, **options)) == count
 
 
-def test_the_highest_rate_of_a_schedule_counts(jobs: ModuleType) -> None:
+def test_the_highest_rate_of_a_schedule_counts() -> None:
     phases = [{"at_s": 0, "rate": 1}, {"at_s": 1, "rate": 51}, {"at_s": 2, "rate": 1}]
     assert len(warnings(jobs, phases)) == 1
 
 
 @pytest.mark.parametrize(("quota", "nbytes", "waits"), [(1, 100, 1), (2, 100, 0), (1, 4096, 0)])
-def test_a_quota_of_the_open_buffer_is_warned_of(
-    jobs: ModuleType, quota: int, nbytes: int, waits: int
-) -> None:
+def test_a_quota_of_the_open_buffer_is_warned_of(quota: int, nbytes: int, waits: int) -> None:
     """A record that leaves its buffer open is the last one of its task: the warning is right."""
     stages = [jobs.source(10, record_bytes=nbytes), jobs.sink(None)]
     found = warnings(jobs, 10, stages, QUOTA=quota)
@@ -98,7 +95,7 @@ MAPS = [
 
 @pytest.mark.parametrize(("emit", "serve", "selectivity", "warned"), MAPS)
 def test_a_warning_an_edge_and_none_where_the_rate_has_fallen(
-    jobs: ModuleType, emit: int, serve: int | None, selectivity: float, warned: list[str]
+    emit: int, serve: int | None, selectivity: float, warned: list[str]
 ) -> None:
     stages = [
         jobs.source(emit, record_bytes=4096),
@@ -110,7 +107,7 @@ def test_a_warning_an_edge_and_none_where_the_rate_has_fallen(
     assert [text.split(",")[0] for text in found] == warned
 
 
-def test_receivers_share_the_rate_and_senders_the_floating_buffers(jobs: ModuleType) -> None:
+def test_receivers_share_the_rate_and_senders_the_floating_buffers() -> None:
     """Two senders of 60 to two receivers: 60 each, through 2 x 2 + 8 buffers: at most 60."""
 
     def found(rate: float) -> list[str]:
@@ -124,12 +121,12 @@ def test_receivers_share_the_rate_and_senders_the_floating_buffers(jobs: ModuleT
     assert len(found(61)) == 1
 
 
-def test_local_channels_have_no_window(jobs: ModuleType) -> None:
+def test_local_channels_have_no_window() -> None:
     stages = [jobs.source(1000, record_bytes=4096, placement=[0]), jobs.sink(None, placement=[0])]
     assert warnings(jobs, None, stages) == []
 
 
-def test_the_local_part_is_left_out(jobs: ModuleType) -> None:
+def test_the_local_part_is_left_out() -> None:
     """Of two senders to one receiver one is local: half of the rate needs the window."""
 
     def found(rate: float) -> list[str]:
@@ -155,20 +152,18 @@ def taken_a_second(jobs: ModuleType, rate: int, exclusive: int, floating: int) -
 
 
 @pytest.mark.parametrize("rate", [10, 45, 50])
-def test_a_rate_within_the_exclusive_buffers_arrives(jobs: ModuleType, rate: int) -> None:
+def test_a_rate_within_the_exclusive_buffers_arrives(rate: int) -> None:
     assert taken_a_second(jobs, rate, 10, 1) == rate
 
 
 @pytest.mark.parametrize(("exclusive", "floating"), [(10, 1), (2, 8), (5, 5), (1, 1)])
-def test_a_rate_beyond_the_window_is_honestly_slow(
-    jobs: ModuleType, exclusive: int, floating: int
-) -> None:
+def test_a_rate_beyond_the_window_is_honestly_slow(exclusive: int, floating: int) -> None:
     """At most the window in two rounds; at least what the exclusive buffers carry."""
     found = taken_a_second(jobs, 500, exclusive, floating)
     assert 5 * exclusive <= found <= 5 * (exclusive + floating)
 
 
-def test_floating_buffers_carry_less_than_the_warning_allows(jobs: ModuleType) -> None:
+def test_floating_buffers_carry_less_than_the_warning_allows() -> None:
     """They are lent for a backlog and returned without one: bursts of a round cost some of them.
 
     A warning is sure, the lack of one is not: 2 exclusive and 8 floating buffers could carry 50
@@ -189,7 +184,7 @@ def test_floating_buffers_carry_less_than_the_warning_allows(jobs: ModuleType) -
     ],
 )
 def test_a_grant_of_records_is_a_window_too(
-    jobs: ModuleType, transport: str, values: dict[str, float], rate: float, count: int
+    transport: str, values: dict[str, float], rate: float, count: int
 ) -> None:
     system = SystemSpec(transport=transport, transport_values=values)
     job = jobs.job([jobs.source(rate), jobs.sink(None)], [("source", "sink", "forward")], {})
@@ -202,7 +197,7 @@ def test_a_grant_of_records_is_a_window_too(
 
 
 @pytest.mark.parametrize("transport", ["unbounded", "rate_window", "tcp"])
-def test_a_window_that_grows_or_is_none_is_no_limit(jobs: ModuleType, transport: str) -> None:
+def test_a_window_that_grows_or_is_none_is_no_limit(transport: str) -> None:
     parameters = TRANSPORT_PARTS[transport].parameters
     values = {name: float(p.default) for name, p in parameters.items()}
     system = SystemSpec(transport=transport, transport_values=values)
@@ -213,7 +208,7 @@ def test_a_window_that_grows_or_is_none_is_no_limit(jobs: ModuleType, transport:
     )
 
 
-def test_what_leaves_a_chain_is_known_by_its_last_stage(jobs: ModuleType) -> None:
+def test_what_leaves_a_chain_is_known_by_its_last_stage() -> None:
     """100 records/s come, 40 get through the head, and the stage behind it makes two of each."""
     stages = [
         jobs.source(100, record_bytes=40),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from types import ModuleType
 from typing import Any
 
 from hypothesis import given, note, settings
@@ -11,6 +10,8 @@ from hypothesis import given, note, settings
 from flowcontrol.layout.job import Job
 from flowcontrol.protocol.windows.spark_batches import ALL, CHANGED, EVICTING
 from modules import load
+
+random_jobs = load("tests/job/random_jobs.py")
 
 random_batches: Any = load("tests/job/random_batches.py")
 follow_batches: Any = load("tests/job/follow_batches.py")
@@ -34,9 +35,7 @@ EVENTS = {
 """What must have happened in some of the runs."""
 
 
-def test_a_window_stage_puts_out_what_the_aggregation_does(
-    random_jobs: ModuleType, draw_until: Any
-) -> None:
+def test_a_window_stage_puts_out_what_the_aggregation_does(draw_until: Any) -> None:
     """The rows that it took up in each batch, through dictionaries and sorted lists."""
     seen: Counter[str] = Counter()
     shape = random_jobs.Shape(rounds=(30, 50), is_virtual=True)
@@ -52,9 +51,7 @@ def test_a_window_stage_puts_out_what_the_aggregation_does(
     assert EVENTS - set(seen) == set()
 
 
-def test_batches_of_a_throttle_are_answered_likewise(
-    random_jobs: ModuleType, draw_until: Any
-) -> None:
+def test_batches_of_a_throttle_are_answered_likewise(draw_until: Any) -> None:
     seen: Counter[str] = Counter()
     shape = random_jobs.Shape(rounds=(30, 50), is_virtual=True)
     wanted = {"append", "update", "complete"}

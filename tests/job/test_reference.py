@@ -17,7 +17,10 @@ from flowcontrol.kernel.credits import free_lent
 from flowcontrol.kernel.views import wake
 from flowcontrol.layout.job import Job
 from flowcontrol.ledger.audit import audit
+from modules import load
 from staged_runs import RoundRows, resumed, round_rows, run_staged, staged
+
+jobs = load("tests/job/small_jobs.py")
 
 EDGE = "source->sink"
 
@@ -60,7 +63,7 @@ BY_HAND = [
 ]
 
 
-def test_a_single_channel_by_hand(jobs: ModuleType) -> None:
+def test_a_single_channel_by_hand() -> None:
     made = jobs.job(
         [jobs.source(50, record_bytes=4096), jobs.sink(20)],
         [("source", "sink", "forward")],
@@ -80,7 +83,7 @@ NEVER_FLUSHED = [
 ]
 
 
-def test_a_channel_without_flusher_by_hand(jobs: ModuleType) -> None:
+def test_a_channel_without_flusher_by_hand() -> None:
     made = jobs.job(
         [jobs.source(20, record_bytes=4096), jobs.sink(20)],
         [("source", "sink", "forward")],
@@ -131,7 +134,7 @@ NO_EXCLUSIVE = {
 
 @pytest.mark.parametrize(("due", "taken", "floating", "flush"), NO_EXCLUSIVE)
 def test_a_channel_without_exclusive_buffers_by_hand(
-    jobs: ModuleType, due: int, taken: int, floating: int, flush: Any
+    due: int, taken: int, floating: int, flush: Any
 ) -> None:
     expected = NO_EXCLUSIVE[due, taken, floating, flush]
     options = {jobs.EXCLUSIVE: 0, jobs.FLOATING: floating, jobs.OVERDRAFT: 0, jobs.FLUSH: flush}
@@ -158,7 +161,7 @@ LOCAL = [
 ]
 
 
-def test_a_local_channel_by_hand(jobs: ModuleType) -> None:
+def test_a_local_channel_by_hand() -> None:
     made = jobs.job(
         [jobs.source(50, record_bytes=4096, placement=[0]), jobs.sink(20, placement=[0])],
         [("source", "sink", "forward")],
@@ -182,9 +185,7 @@ def begun_anew(made: Job) -> Iterator[RoundRows]:
 
 
 @pytest.mark.parametrize("name", ["single", "fan_in", "two_by_two", "local", "slow_sink", "mixed"])
-def test_a_run_resumed_again_and_again_goes_on_as_if_it_had_not_stopped(
-    jobs: ModuleType, name: str
-) -> None:
+def test_a_run_resumed_again_and_again_goes_on_as_if_it_had_not_stopped(name: str) -> None:
     made = jobs.GOOD[name]()
     whole = jobs.run(made)
     assert len(whole) == 40
@@ -203,7 +204,7 @@ def inside_an_output(jobs: ModuleType) -> Job:
     return made
 
 
-def test_a_task_goes_on_inside_an_output(jobs: ModuleType) -> None:
+def test_a_task_goes_on_inside_an_output() -> None:
     made = inside_an_output(jobs)
     whole = list(run_staged(made))
     left = [batch.state.task("map").partitions[0].left_bytes for batch in whole]
@@ -211,7 +212,7 @@ def test_a_task_goes_on_inside_an_output(jobs: ModuleType) -> None:
     assert list(begun_anew(made)) == whole
 
 
-def test_a_finished_run_has_nothing_to_resume(jobs: ModuleType) -> None:
+def test_a_finished_run_has_nothing_to_resume() -> None:
     assert list(resumed(jobs.single(), 40)) == []
 
 
@@ -220,13 +221,13 @@ def shuffled(jobs: ModuleType, seed: int) -> Any:
     return jobs.job(stages, [("source", "sink", "shuffle")], seed=seed)
 
 
-def test_the_seed_decides_everything(jobs: ModuleType) -> None:
+def test_the_seed_decides_everything() -> None:
     first, again, other = (jobs.run(shuffled(jobs, seed)) for seed in (7, 7, 8))
     assert first == again
     assert first != other
 
 
-def test_only_shuffle_draws_from_the_seed(jobs: ModuleType) -> None:
+def test_only_shuffle_draws_from_the_seed() -> None:
     stages = [jobs.source(200), jobs.sink(60, parallelism=3)]
     runs = [
         jobs.run(jobs.job(stages, [("source", "sink", "rebalance")], seed=seed)) for seed in (7, 8)
@@ -236,7 +237,7 @@ def test_only_shuffle_draws_from_the_seed(jobs: ModuleType) -> None:
 
 @pytest.mark.parametrize("record_bytes", [1, 400, 512, 1365, 4095, 4096, 4097])
 def test_emitting_at_once_is_emitting_one_by_one(
-    jobs: ModuleType, monkeypatch: pytest.MonkeyPatch, record_bytes: int
+    monkeypatch: pytest.MonkeyPatch, record_bytes: int
 ) -> None:
     """A source with one channel writes what fits into its open buffer of 4,096 bytes in one go.
 
@@ -296,7 +297,7 @@ def run_until_refused(made: Any, *how: int) -> tuple[list[Any], ProtocolError | 
     return rounds, None
 
 
-def test_a_sender_that_ignores_credit_is_stopped_by_the_receiver(jobs: ModuleType) -> None:
+def test_a_sender_that_ignores_credit_is_stopped_by_the_receiver() -> None:
     """It sends all it has in round 12; in round 13 the receiver has no buffer for a message."""
     made = jobs.single()
     rounds, error = run_until_refused(made, 100, 12)
@@ -309,9 +310,7 @@ def test_a_sender_that_ignores_credit_is_stopped_by_the_receiver(jobs: ModuleTyp
 
 
 @pytest.mark.parametrize(("rate", "invariant"), [(300, "sent_within_announced"), (20, "credit")])
-def test_one_credit_too_many_is_seen_by_the_audit_only(
-    jobs: ModuleType, rate: int, invariant: str
-) -> None:
+def test_one_credit_too_many_is_seen_by_the_audit_only(rate: int, invariant: str) -> None:
     """The receiver happens to have a buffer for it, or the sender has nothing to send for it."""
     stages = [jobs.source(rate), jobs.sink(500)]
     made = jobs.job(stages, [("source", "sink", "forward")], {jobs.FLUSH: "200ms"})
@@ -323,7 +322,7 @@ def test_one_credit_too_many_is_seen_by_the_audit_only(
     assert (found.invariant, found.batch_id) == (invariant, 5)
 
 
-def test_a_producer_that_ignores_its_local_consumer_is_named(jobs: ModuleType) -> None:
+def test_a_producer_that_ignores_its_local_consumer_is_named() -> None:
     """It takes every buffer back as soon as it was handed over."""
     rounds, _ = run_until_refused(jobs.local(), 0, 0)
     found = audit(jobs.table(jobs.ledger_rows(rounds)))
@@ -336,7 +335,7 @@ def test_a_producer_that_ignores_its_local_consumer_is_named(jobs: ModuleType) -
     [("single", 12, "sent_within_announced"), ("fan_in", 8, "sent_within_announced")],
 )
 def test_every_round_of_an_honest_run_passes_and_of_the_other_does_not(
-    jobs: ModuleType, name: str, start: int, invariant: str
+    name: str, start: int, invariant: str
 ) -> None:
     made = jobs.GOOD[name]()
     assert audit(jobs.table(jobs.ledger_rows(jobs.run(made)))) is None

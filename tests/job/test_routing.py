@@ -20,7 +20,10 @@ from flowcontrol.layout.replay import Replayed
 from flowcontrol.layout.shares import mix
 from flowcontrol.protocol.network.partitioners import channel_of_key
 from flowcontrol.scenario import parse_scenario
+from modules import load
 from staged_runs import staged
+
+jobs = load("tests/job/small_jobs.py")
 
 
 def laid_out(
@@ -66,17 +69,15 @@ def routed(
         ("global", 1, [0, 0, 0, 0, 0]),
     ],
 )
-def test_records_in_order(
-    jobs: ModuleType, partitioner: str, sender: int, expected: list[int]
-) -> None:
+def test_records_in_order(partitioner: str, sender: int, expected: list[int]) -> None:
     assert routed(laid_out(jobs, partitioner, senders=5), 5, sender) == expected
 
 
-def test_rescale_goes_round_its_own_channels_only(jobs: ModuleType) -> None:
+def test_rescale_goes_round_its_own_channels_only() -> None:
     assert routed(laid_out(jobs, "rescale", 4, 2), 5, sender=1) == [0, 1, 0, 1, 0]
 
 
-def test_forward_has_one_channel(jobs: ModuleType) -> None:
+def test_forward_has_one_channel() -> None:
     assert routed(laid_out(jobs, "forward", senders=3), 3, sender=2) == [0, 0, 0]
 
 
@@ -92,7 +93,7 @@ def test_forward_has_one_channel(jobs: ModuleType) -> None:
 )
 @pytest.mark.parametrize("partitioner", ["custom", "hash"])
 def test_shares_are_spread_evenly(
-    jobs: ModuleType, partitioner: str, weights: list[float], expected: list[int]
+    partitioner: str, weights: list[float], expected: list[int]
 ) -> None:
     channels = routed(laid_out(jobs, partitioner, channel_weights=weights), len(expected))
     assert Counter(channels) == Counter(expected)
@@ -103,9 +104,7 @@ def test_shares_are_spread_evenly(
     weights=st.lists(st.integers(0, 9), min_size=3, max_size=3).filter(any),
     records=st.integers(1, 60),
 )
-def test_no_channel_is_a_record_away_from_its_share(
-    jobs: ModuleType, weights: list[int], records: int
-) -> None:
+def test_no_channel_is_a_record_away_from_its_share(weights: list[int], records: int) -> None:
     counts = Counter(routed(laid_out(jobs, "custom", channel_weights=weights), records))
     assert counts.total() == records
     for channel, weight in enumerate(weights):
@@ -115,7 +114,7 @@ def test_no_channel_is_a_record_away_from_its_share(
         assert count < records * weight / sum(weights) + 1
 
 
-def test_keys_go_where_flinks_key_groups_send_them(jobs: ModuleType) -> None:
+def test_keys_go_where_flinks_key_groups_send_them() -> None:
     keys = {"apple": 3, "pear": 1, "plum": 2, "fig": 4}
     expected = Counter[int]()
     for key, weight in keys.items():
@@ -123,7 +122,7 @@ def test_keys_go_where_flinks_key_groups_send_them(jobs: ModuleType) -> None:
     assert Counter(routed(laid_out(jobs, "hash", key_weights=keys), 1000)) == expected
 
 
-def test_shuffle_is_uniform_and_a_function_of_seed_and_sender(jobs: ModuleType) -> None:
+def test_shuffle_is_uniform_and_a_function_of_seed_and_sender() -> None:
     first = routed(laid_out(jobs, "shuffle"), 3000)
     assert routed(laid_out(jobs, "shuffle"), 3000) == first
     assert routed(laid_out(jobs, "shuffle", seed=2), 300) != first[:300]
@@ -136,7 +135,7 @@ def test_shuffle_is_uniform_and_a_function_of_seed_and_sender(jobs: ModuleType) 
     assert len(pairs) == 9
 
 
-def test_a_table_says_where_replayed_rows_go(jobs: ModuleType) -> None:
+def test_a_table_says_where_replayed_rows_go() -> None:
     table = np.array([1, 1, 0, 1, 0, 0, 1])
     rows = Replayed(limits={("source", 0): 7}, tables={("source->sink", 0): table})
     assert routed(jobs.two_by_two(), 100, replayed=rows) == table.tolist()
@@ -146,7 +145,7 @@ def test_a_table_says_where_replayed_rows_go(jobs: ModuleType) -> None:
     ("partitioner", "edge"),
     [("rebalance", {}), ("shuffle", {}), ("custom", {"channel_weights": [1, 2, 4]})],
 )
-def test_a_source_that_begins_anew_goes_on(jobs: ModuleType, partitioner: str, edge: Any) -> None:
+def test_a_source_that_begins_anew_goes_on(partitioner: str, edge: Any) -> None:
     made = laid_out(jobs, partitioner, **edge)
     assert routed(made, 500, restarts=4) == routed(made, 500)
 

@@ -15,6 +15,9 @@ from hypothesis import strategies as st
 import flowcontrol
 from flowcontrol.errors import LedgerError
 from flowcontrol.ledger.audit import Violation, audit
+from modules import load
+
+jobs = load("tests/job/small_jobs.py")
 
 Rows = list[dict[str, Any]]
 
@@ -33,7 +36,7 @@ COUNTS = {
 
 
 @pytest.fixture(scope="module")
-def ledgers(jobs: ModuleType) -> dict[tuple[str, str], Rows]:
+def ledgers() -> dict[tuple[str, str], Rows]:
     """Rows of the ledger of every link of every good run; not to be changed."""
     runs = {name: jobs.run(make()) for name, make in jobs.GOOD.items()}
     return {(name, edge): jobs.ledger_rows(runs[name], edge) for name, edge in COUNTS}
@@ -56,7 +59,7 @@ def place(found: Violation | None) -> tuple[Any, ...]:
 
 
 @pytest.mark.parametrize(("name", "edge"), COUNTS)
-def test_good_runs_pass_and_count(ledgers: Any, jobs: ModuleType, name: str, edge: str) -> None:
+def test_good_runs_pass_and_count(ledgers: Any, name: str, edge: str) -> None:
     rows = ledgers[name, edge]
     assert audit(jobs.table(rows)) is None
     assert jobs.seen(rows) >= COUNTS[name, edge]
@@ -64,13 +67,13 @@ def test_good_runs_pass_and_count(ledgers: Any, jobs: ModuleType, name: str, edg
     assert sum(row["rows"] for row in rows if row["side"] == "receiver") >= 30
 
 
-def test_every_good_run_is_looked_at(jobs: ModuleType) -> None:
+def test_every_good_run_is_looked_at() -> None:
     assert {name for name, _ in COUNTS} == set(jobs.GOOD)
     edges = {(name, link.name) for name, make in jobs.GOOD.items() for link in make().links}
     assert edges == set(COUNTS)
 
 
-def test_the_order_of_rows_is_of_no_account(ledgers: Any, jobs: ModuleType) -> None:
+def test_the_order_of_rows_is_of_no_account(ledgers: Any) -> None:
     rows = copied(ledgers["fan_in", "source->sink"])
     random.Random(3).shuffle(rows)
     assert audit(jobs.table(rows)) is None
@@ -79,7 +82,7 @@ def test_the_order_of_rows_is_of_no_account(ledgers: Any, jobs: ModuleType) -> N
 
 
 @pytest.mark.parametrize("ahead", ["sender", "receiver"])
-def test_a_side_may_be_a_batch_ahead(ledgers: Any, jobs: ModuleType, ahead: str) -> None:
+def test_a_side_may_be_a_batch_ahead(ledgers: Any, ahead: str) -> None:
     """As a kill between the two sides' commits leaves it."""
     rows = ledgers["single", "source->sink"]
     kept = [row for row in rows if row["batch_id"] < 20 + (row["side"] == ahead)]
@@ -88,14 +91,12 @@ def test_a_side_may_be_a_batch_ahead(ledgers: Any, jobs: ModuleType, ahead: str)
 
 
 @pytest.mark.parametrize("side", ["sender", "receiver"])
-def test_one_side_may_have_run_its_first_batch_alone(
-    ledgers: Any, jobs: ModuleType, side: str
-) -> None:
+def test_one_side_may_have_run_its_first_batch_alone(ledgers: Any, side: str) -> None:
     rows = [row for row in ledgers["single", "source->sink"] if row["batch_id"] == 0]
     assert audit(jobs.table([row for row in rows if row["side"] == side])) is None
 
 
-def test_an_empty_ledger_breaks_nothing(jobs: ModuleType) -> None:
+def test_an_empty_ledger_breaks_nothing() -> None:
     assert audit(jobs.table([])) is None
 
 
@@ -108,34 +109,34 @@ def first_of(jobs: ModuleType, rows: Rows, *changes: tuple[dict[str, Any], str, 
     return place(audit(jobs.table(rows)))
 
 
-def test_the_earlier_batch_is_named(ledgers: Any, jobs: ModuleType) -> None:
+def test_the_earlier_batch_is_named(ledgers: Any) -> None:
     rows = copied(ledgers["fan_in", "source->sink"])
     late, early = at(rows, "sender", 21), at(rows, "receiver", 20, 2)
     changes = ((late, "backlog", 1), (early, "consumed", 50))
     assert first_of(jobs, rows, *changes) == ("consumed_within_sent", 20, 2, 0)
 
 
-def test_the_lower_sender_is_named(ledgers: Any, jobs: ModuleType) -> None:
+def test_the_lower_sender_is_named(ledgers: Any) -> None:
     rows = copied(ledgers["fan_in", "source->sink"])
     low, high = at(rows, "receiver", 20, 1), at(rows, "sender", 20, 2)
     changes = ((high, "backlog", 1), (low, "consumed", 50))
     assert first_of(jobs, rows, *changes) == ("consumed_within_sent", 20, 1, 0)
 
 
-def test_the_lower_receiver_is_named(ledgers: Any, jobs: ModuleType) -> None:
+def test_the_lower_receiver_is_named(ledgers: Any) -> None:
     rows = copied(ledgers["two_by_two", "source->sink"])
     low, high = at(rows, "receiver", 20, 1, 0), at(rows, "sender", 20, 1, 1)
     changes = ((high, "backlog", 1), (low, "consumed", 50))
     assert first_of(jobs, rows, *changes) == ("consumed_within_sent", 20, 1, 0)
 
 
-def test_the_sender_is_looked_at_before_the_receiver(ledgers: Any, jobs: ModuleType) -> None:
+def test_the_sender_is_looked_at_before_the_receiver(ledgers: Any) -> None:
     rows = copied(ledgers["single", "source->sink"])
     changes = ((at(rows, "receiver", 20), "consumed", 50), (at(rows, "sender", 20), "backlog", 1))
     assert first_of(jobs, rows, *changes) == ("backlog", 20, 0, 0)
 
 
-def test_a_batch_that_is_not_whole_is_not_looked_into(ledgers: Any, jobs: ModuleType) -> None:
+def test_a_batch_that_is_not_whole_is_not_looked_into(ledgers: Any) -> None:
     """One row is missing; what the others then add up to is no violation of its own."""
     rows = copied(ledgers["fan_in", "source->sink"])
     rows.remove(at(rows, "receiver", 20, 2))
@@ -147,9 +148,7 @@ def test_a_batch_that_is_not_whole_is_not_looked_into(ledgers: Any, jobs: Module
 # ---------------------------------------------------------------- what is said
 
 
-def test_a_violation_shows_the_figures_and_the_last_transitions(
-    ledgers: Any, jobs: ModuleType
-) -> None:
+def test_a_violation_shows_the_figures_and_the_last_transitions(ledgers: Any) -> None:
     rows = copied(ledgers["single", "source->sink"])
     at(rows, "receiver", 17)["consumed"] = 40
     found = audit(jobs.table(rows))
@@ -167,7 +166,7 @@ def test_a_violation_shows_the_figures_and_the_last_transitions(
     assert str(found).startswith(text)
 
 
-def test_a_violation_cannot_be_changed(ledgers: Any, jobs: ModuleType) -> None:
+def test_a_violation_cannot_be_changed(ledgers: Any) -> None:
     found = Violation("credit", 1, 2, 3, "text")
     with pytest.raises(AttributeError):
         found.batch_id = 2  # type: ignore[misc]
@@ -180,7 +179,7 @@ def test_the_package_exports_it() -> None:
     assert flowcontrol.Violation is Violation
 
 
-def test_what_is_no_ledger_is_refused(jobs: ModuleType, tmp_path: Any) -> None:
+def test_what_is_no_ledger_is_refused(tmp_path: Any) -> None:
     table = jobs.table([]).drop_columns(["credit", "task_state"])
     with pytest.raises(LedgerError, match="no column credit, task_state"):
         audit(table)
@@ -190,7 +189,7 @@ def test_what_is_no_ledger_is_refused(jobs: ModuleType, tmp_path: Any) -> None:
         audit(pa.table({"a": [1]}))
 
 
-def test_a_ledger_whose_cursors_count_records_is_refused(jobs: ModuleType) -> None:
+def test_a_ledger_whose_cursors_count_records_is_refused() -> None:
     """Its figures are no messages: the claims would name faults that are none."""
     made = jobs.job(
         [jobs.source(30), jobs.sink(10)],
@@ -212,7 +211,7 @@ PINNED = {
 
 
 @given(data=st.data())
-def test_no_figure_can_be_another_unnoticed(ledgers: Any, jobs: ModuleType, data: Any) -> None:
+def test_no_figure_can_be_another_unnoticed(ledgers: Any, data: Any) -> None:
     name = data.draw(st.sampled_from(sorted(COUNTS)))
     rows = copied(ledgers[name])
     row = data.draw(st.sampled_from(rows))
@@ -225,7 +224,7 @@ def test_no_figure_can_be_another_unnoticed(ledgers: Any, jobs: ModuleType, data
 
 
 @pytest.mark.parametrize("side", ["sender", "receiver"])
-def test_the_state_agrees_with_the_columns(ledgers: Any, jobs: ModuleType, side: str) -> None:
+def test_the_state_agrees_with_the_columns(ledgers: Any, side: str) -> None:
     """What a run resumes from is what was audited."""
     good = ledgers["single", "source->sink"]
     state = json.loads(at(good, side, 16)["channel_state"])

@@ -11,6 +11,10 @@ from hypothesis import strategies as st
 
 from flowcontrol.ledger import commit as commits
 from flowcontrol.link import receiver as receiver_module
+from modules import load
+
+dry = load("tests/link/dry.py")
+verify = load("tests/link/verify.py")
 
 SENDER_POINTS = [
     "planned",
@@ -63,7 +67,7 @@ def small_pipeline(make, dry):
     return pipeline
 
 
-def test_the_named_points_are_those_that_are_passed(make, dry, verify):
+def test_the_named_points_are_those_that_are_passed(make):
     pipeline = small_pipeline(make, dry)
     pipeline.drain()
     verify.check_pipeline(pipeline)
@@ -87,7 +91,7 @@ TWICE = [("a", "after exchange"), ("a", "before-release"), ("main", "after-ledge
         for place in PLACES
     ],
 )
-def test_a_kill_at_a_named_point_changes_nothing(make, dry, verify, place, passes):
+def test_a_kill_at_a_named_point_changes_nothing(make, place, passes):
     """The same point is also met again by the one who comes after."""
     pipeline = small_pipeline(make, dry)
     kills = quiet = 0
@@ -145,19 +149,7 @@ RECEIVERS = {
     actions=ACTIONS,
 )
 def test_whatever_happens_everything_arrives_once_and_in_order(
-    dry,
-    verify,
-    batches,
-    exclusive,
-    floating,
-    spill,
-    readers,
-    target_s,
-    detach,
-    most,
-    is_cleaned,
-    tasks,
-    actions,
+    batches, exclusive, floating, spill, readers, target_s, detach, most, is_cleaned, tasks, actions
 ):
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         if is_cleaned:

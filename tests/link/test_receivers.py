@@ -14,10 +14,14 @@ from flowcontrol.errors import DetachedError, FencedError, LinkError
 from flowcontrol.ledger import commit as commits
 from flowcontrol.ledger.link_ledger import LinkLedger
 from flowcontrol.link import source as source_module
+from modules import load
+
+dry = load("tests/link/dry.py")
+verify = load("tests/link/verify.py")
 
 
 @pytest.fixture
-def pipeline(make, dry):
+def pipeline(make):
     """A link through which three batches have gone."""
     made = make()
     made.sender("a", dry.batches_of(3))
@@ -35,7 +39,7 @@ def tidy(patch: pytest.MonkeyPatch, every: int = 5) -> None:
 # ---------------------------------------------------------------------- checkpoints
 
 
-def test_a_new_checkpoint_is_refused_and_accepted_with_reset(pipeline, dry, verify):
+def test_a_new_checkpoint_is_refused_and_accepted_with_reset(pipeline):
     receiver = pipeline.receivers[0]
     receiver.forget_checkpoint()
     before = len(verify.ledger_rows(pipeline.storage))
@@ -55,7 +59,7 @@ def test_a_new_checkpoint_is_refused_and_accepted_with_reset(pipeline, dry, veri
     assert len(set(numbers)) == len(numbers)
 
 
-def test_after_a_reset_rows_of_the_last_batch_come_again_rather_than_never(make, dry, verify):
+def test_after_a_reset_rows_of_the_last_batch_come_again_rather_than_never(make):
     """The old query was killed before its sink had the rows that its ledger says it took."""
     pipeline = make()
     pipeline.sender("a", dry.batches_of(2))
@@ -76,7 +80,7 @@ def test_after_a_reset_rows_of_the_last_batch_come_again_rather_than_never(make,
     assert set(seen) | set(again) == set(range(40))
 
 
-def test_the_initial_offset_is_the_same_until_the_first_batch_is_done(make, dry, verify):
+def test_the_initial_offset_is_the_same_until_the_first_batch_is_done(make):
     pipeline = make()
     pipeline.sender("a", dry.batches_of(1))
     receiver = pipeline.receiver("main")
@@ -92,7 +96,7 @@ def test_the_initial_offset_is_the_same_until_the_first_batch_is_done(make, dry,
     verify.check_pipeline(pipeline)
 
 
-def test_a_checkpoint_of_an_earlier_time_is_refused(pipeline, dry):
+def test_a_checkpoint_of_an_earlier_time_is_refused(pipeline):
     receiver = pipeline.receivers[0]
     pipeline.senders["a"].batches += dry.batches_of(6)[3:]
     pipeline.drain()
@@ -107,7 +111,7 @@ def test_a_checkpoint_of_an_earlier_time_is_refused(pipeline, dry):
         receiver.advance()
 
 
-def test_offsets_behind_trimmed_data_say_so(pipeline, dry):
+def test_offsets_behind_trimmed_data_say_so(pipeline):
     """The old checkpoint has a batch to repeat of which the rows are gone."""
     receiver = pipeline.receivers[0]
     pipeline.senders["a"].batches += dry.batches_of(6)[3:]
@@ -125,7 +129,7 @@ def test_offsets_behind_trimmed_data_say_so(pipeline, dry):
 # ---------------------------------------------------------------------- who reads
 
 
-def test_a_zombie_is_refused(make, dry, verify):
+def test_a_zombie_is_refused(make):
     pipeline = make()
     pipeline.sender("a", dry.batches_of(3))
     zombie = pipeline.receiver("main")
@@ -145,7 +149,7 @@ def test_a_zombie_is_refused(make, dry, verify):
     verify.check_pipeline(pipeline)
 
 
-def test_what_a_zombie_decided_last_is_known_to_who_takes_over(make, dry, verify, monkeypatch):
+def test_what_a_zombie_decided_last_is_known_to_who_takes_over(make, monkeypatch):
     """It commits once more between the look of the new one and its claim."""
     pipeline = make()
     query = pipeline.sender("a", dry.batches_of(3))
@@ -177,7 +181,7 @@ def test_what_a_zombie_decided_last_is_known_to_who_takes_over(make, dry, verify
 @pytest.mark.parametrize(
     ("first", "second", "shared"), [("", "0", "0"), ("0,1,2", "2,3", "2"), ("1,3", "", "1,3")]
 )
-def test_channels_that_another_of_the_same_name_reads_are_refused(make, dry, first, second, shared):
+def test_channels_that_another_of_the_same_name_reads_are_refused(make, first, second, shared):
     pipeline = make(channels=4)
     pipeline.sender("a", dry.batches_of(1, channels=4))
     pipeline.receiver("main", first)
@@ -195,7 +199,7 @@ def test_channels_that_another_of_the_same_name_reads_are_refused(make, dry, fir
     assert pipeline.receivers[-1].rows.num_rows > 0
 
 
-def test_a_receiver_that_lags_too_far_is_cut_off_and_the_sender_goes_on(make, dry, verify):
+def test_a_receiver_that_lags_too_far_is_cut_off_and_the_sender_goes_on(make):
     pipeline = make(detach_after_bytes=6000)
     query = pipeline.sender("a", dry.batches_of(2))
     fast, slow = pipeline.receiver("fast"), pipeline.receiver("slow")
@@ -222,7 +226,7 @@ def test_a_receiver_that_lags_too_far_is_cut_off_and_the_sender_goes_on(make, dr
     verify.check_pipeline(pipeline)
 
 
-def test_who_was_cut_off_is_told_before_its_files_are_gone(make, dry, verify):
+def test_who_was_cut_off_is_told_before_its_files_are_gone(make):
     """The ledger says so with the sender's next look, although nothing is released with it."""
     pipeline = make(channels=1, detach_after_bytes=3000, exclusive_buffers=2)
     query = pipeline.sender("a", dry.batches_of(1, rows=60, channels=1))
@@ -246,7 +250,7 @@ def test_who_was_cut_off_is_told_before_its_files_are_gone(make, dry, verify):
         slow.advance()
 
 
-def test_within_its_lag_nobody_is_cut_off(make, dry, verify):
+def test_within_its_lag_nobody_is_cut_off(make):
     pipeline = make(detach_after_bytes=1 << 20)
     query = pipeline.sender("a", dry.batches_of(5))
     fast, slow = pipeline.receiver("fast"), pipeline.receiver("slow")
@@ -263,7 +267,7 @@ def test_within_its_lag_nobody_is_cut_off(make, dry, verify):
 # ---------------------------------------------------------------------- several senders
 
 
-def test_a_sender_that_comes_later_is_read_from_its_beginning(make, dry, verify):
+def test_a_sender_that_comes_later_is_read_from_its_beginning(make):
     pipeline = make()
     pipeline.sender("a", dry.batches_of(2))
     receiver = pipeline.receiver("main")
@@ -285,9 +289,7 @@ def test_a_sender_that_comes_later_is_read_from_its_beginning(make, dry, verify)
 
 
 @pytest.mark.parametrize("who", ["main", "a", "both"])
-def test_what_fell_behind_a_cleaned_log_goes_on_from_the_checkpoint(
-    make, dry, verify, monkeypatch, who
-):
+def test_what_fell_behind_a_cleaned_log_goes_on_from_the_checkpoint(make, monkeypatch, who):
     """Others commit, checkpoint and clean while one of them looks away; it misses nothing."""
     tidy(monkeypatch)
     pipeline = make(floating_buffers=60)  # who looks away holds nobody up
@@ -315,9 +317,7 @@ def test_what_fell_behind_a_cleaned_log_goes_on_from_the_checkpoint(
     verify.check_pipeline(pipeline)
 
 
-def test_the_numbers_go_on_when_all_is_trimmed_and_both_sides_start_again(
-    make, dry, verify, monkeypatch
-):
+def test_the_numbers_go_on_when_all_is_trimmed_and_both_sides_start_again(make, monkeypatch):
     """Nothing in the exchange log says any more how many messages there were."""
     tidy(monkeypatch)
     pipeline = make()
@@ -340,9 +340,7 @@ def test_the_numbers_go_on_when_all_is_trimmed_and_both_sides_start_again(
     assert json.loads(receiver.offsets[-1])["cursors"]["0"] == [36, 32]
 
 
-def test_a_cleaned_log_in_the_middle_of_a_start_does_not_renumber_a_channel(
-    make, dry, verify, monkeypatch
-):
+def test_a_cleaned_log_in_the_middle_of_a_start_does_not_renumber_a_channel(make, monkeypatch):
     """A sender whose channel has no file left reads the log anew: it does not begin at 0."""
     tidy(monkeypatch)
     pipeline = make()
@@ -369,7 +367,7 @@ def test_a_cleaned_log_in_the_middle_of_a_start_does_not_renumber_a_channel(
 # ---------------------------------------------------------------------- available now
 
 
-def test_an_available_now_query_ends_with_what_was_there(make, dry):
+def test_an_available_now_query_ends_with_what_was_there(make):
     pipeline = make()
     pipeline.sender("a", dry.batches_of(1))
     receiver = pipeline.receiver("main")
@@ -394,7 +392,7 @@ def available_now(receiver, more):
     return batches
 
 
-def test_an_available_now_query_ends_although_its_sender_goes_on(make, dry):
+def test_an_available_now_query_ends_although_its_sender_goes_on(make):
     pipeline = make()
     query = pipeline.sender("a", dry.batches_of(1, rows=4))
     receiver = pipeline.receiver("main")
@@ -422,7 +420,7 @@ def more_than_fits(make, dry):
     return pipeline, query
 
 
-def test_an_available_now_query_waits_for_what_its_sender_releases_late(make, dry, monkeypatch):
+def test_an_available_now_query_waits_for_what_its_sender_releases_late(make, monkeypatch):
     """All was written when it began; the sender takes its time to see what is consumed."""
     pipeline, query = more_than_fits(make, dry)
     receiver = pipeline.receiver("main")
@@ -442,7 +440,7 @@ def test_an_available_now_query_waits_for_what_its_sender_releases_late(make, dr
     assert receiver.rows.num_rows == 40
 
 
-def test_an_available_now_query_gives_a_dead_sender_up(make, dry, monkeypatch):
+def test_an_available_now_query_gives_a_dead_sender_up(make, monkeypatch):
     pipeline, query = more_than_fits(make, dry)
     query.kill()
     monkeypatch.setattr(source_module, "PATIENCE_S", 0.2)

@@ -10,12 +10,9 @@ import pytest
 
 from modules import load
 
+script = load("scripts/link_reference.py")
+
 ROOT = Path(__file__).resolve().parents[2]
-
-
-@pytest.fixture(scope="module")
-def script():
-    return load("scripts/link_reference.py")
 
 
 def blocks(text, language):
@@ -31,12 +28,12 @@ def test_commands_that_need_members_are_real(page):
 
 
 @pytest.mark.parametrize("name", ["link.md", "monitoring.md"])
-def test_the_tables_are_what_the_code_makes(script, name):
+def test_the_tables_are_what_the_code_makes(name):
     is_made = script.page(name) == (ROOT / "docs" / name).read_text(encoding="utf-8")
     assert is_made, "run python scripts/link_reference.py --write"
 
 
-def test_they_can_be_printed_and_written(script, tmp_path, monkeypatch, capsys):
+def test_they_can_be_printed_and_written(tmp_path, monkeypatch, capsys):
     assert script.main([]) == 0
     texts = {name: (ROOT / "docs" / name).read_text(encoding="utf-8") for name in script.PAGES}
     assert capsys.readouterr().out == "".join(texts.values())

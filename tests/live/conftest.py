@@ -44,27 +44,9 @@ def failing() -> ModuleType:
 
 
 @pytest.fixture(scope="session")
-def timing() -> ModuleType:
-    """Return ``timing.py``: small scenarios with event time."""
-    return load("tests/live/timing.py")
-
-
-@pytest.fixture(scope="session")
 def driver() -> ModuleType:
     """Return ``driver.py``: a stand-in for Spark that can be killed."""
     return load("tests/live/driver.py")
-
-
-@pytest.fixture(scope="session")
-def deliveries() -> ModuleType:
-    """Return ``deliveries.py``: what a reader of a sink's table may see."""
-    return load("tests/live/deliveries.py")
-
-
-@pytest.fixture(scope="session")
-def dying() -> ModuleType:
-    """Return ``dying.py``: runs in processes of their own that are killed."""
-    return load("tests/live/dying.py")
 
 
 @pytest.fixture(scope="session")

@@ -20,6 +20,12 @@ from flowcontrol.scenario import load_scenario
 from flowcontrol.virtual.clock import run_job
 from modules import ROOT, load
 
+cases = load("tests/live/cases.py")
+driver = load("tests/live/driver.py")
+failing = load("tests/live/failing.py")
+runs = load("tests/live/runs.py")
+timing = load("tests/live/timing.py")
+
 held = load("tests/live/window_runs.py")
 
 CHAINED = {"chain": True}
@@ -92,12 +98,7 @@ def assert_rows(job: Any, root: Path, runs: ModuleType) -> None:
 
 @pytest.mark.parametrize("latency_ms", [100, 300])
 def test_chains_run_alike_on_both_clocks(
-    latency_ms: int,
-    cases: ModuleType,
-    runs: ModuleType,
-    driver: ModuleType,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    latency_ms: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where a batch holds three rounds; the exchange logs are trimmed in every one."""
     monkeypatch.setattr(exchange, "TRIM_EVERY", 1)
@@ -111,9 +112,7 @@ def test_chains_run_alike_on_both_clocks(
     assert_rows(job, tmp_path, runs)
 
 
-def test_a_driver_that_dies_goes_on_with_the_same_rows(
-    cases: ModuleType, runs: ModuleType, driver: ModuleType, tmp_path: Path
-) -> None:
+def test_a_driver_that_dies_goes_on_with_the_same_rows(tmp_path: Path) -> None:
     """Also between the commits of an exchange log and of the tables of two sinks in one task."""
     job = runs.job_of(two_chains(cases))
     crashes = driver.dying_in({6, 7})
@@ -127,14 +126,7 @@ def test_a_driver_that_dies_goes_on_with_the_same_rows(
 
 
 @pytest.mark.parametrize("dies", [False, True])
-def test_sinks_of_a_task_keep_what_they_guarantee(
-    dies: bool,
-    cases: ModuleType,
-    runs: ModuleType,
-    driver: ModuleType,
-    failing: ModuleType,
-    tmp_path: Path,
-) -> None:
+def test_sinks_of_a_task_keep_what_they_guarantee(dies: bool, tmp_path: Path) -> None:
     """Two that write exactly once, one at the source; one at most once; and tasks that fail."""
     options = {
         "execution.checkpointing.interval": "300ms",
@@ -175,14 +167,7 @@ def test_sinks_of_a_task_keep_what_they_guarantee(
 
 
 @pytest.mark.parametrize("dies", [False, True])
-def test_results_of_windows_feed_a_chain(
-    dies: bool,
-    timing: ModuleType,
-    cases: ModuleType,
-    runs: ModuleType,
-    driver: ModuleType,
-    tmp_path: Path,
-) -> None:
+def test_results_of_windows_feed_a_chain(dies: bool, tmp_path: Path) -> None:
     """To a sink of all results, to one of each second result, and over an edge."""
     plain = cases.scenario(
         "results",
@@ -218,9 +203,7 @@ def test_results_of_windows_feed_a_chain(
     assert came.total() > 5
 
 
-def test_the_word_count_runs_alike_on_both_clocks(
-    runs: ModuleType, driver: ModuleType, tmp_path: Path
-) -> None:
+def test_the_word_count_runs_alike_on_both_clocks(tmp_path: Path) -> None:
     """Operators that Flink's rules chain, four subtasks each; the sink has every row."""
     changes = {
         "duration_s": 3,

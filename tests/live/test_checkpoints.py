@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -12,6 +11,10 @@ from deltalake import DeltaTable
 
 from flowcontrol.records import CHECKPOINT_RESULTS
 from flowcontrol.run import RunResult
+from modules import load
+
+cases = load("tests/live/cases.py")
+runs = load("tests/live/runs.py")
 
 pytestmark = pytest.mark.spark
 
@@ -37,11 +40,7 @@ def with_checkpoints(mapping: Mapping[str, Any], mode: str) -> dict[str, Any]:
 @pytest.mark.long
 @pytest.mark.parametrize("mode", MODES)
 def test_a_live_run_is_that_of_the_virtual_clock(
-    mode: str,
-    runs: ModuleType,
-    cases: ModuleType,
-    run_live: Callable[..., RunResult],
-    tmp_path: Path,
+    mode: str, run_live: Callable[..., RunResult], tmp_path: Path
 ) -> None:
     job = runs.job_of(with_checkpoints(cases.STAGES, mode))
     result = run_live(job.scenario, tmp_path / "run")

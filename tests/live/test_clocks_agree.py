@@ -16,6 +16,10 @@ from deltalake import DeltaTable
 from pyspark.sql import DataFrame
 
 from flowcontrol.run import RunResult
+from modules import load
+
+cases = load("tests/live/cases.py")
+runs = load("tests/live/runs.py")
 
 pytestmark = pytest.mark.spark
 
@@ -43,15 +47,13 @@ Run = Any
 """What ``run_of`` returns: a live run with the rows of its job on the virtual clock."""
 
 
-def test_every_case_is_run(cases: ModuleType) -> None:
+def test_every_case_is_run() -> None:
     assert [case["name"].replace("-", "_") for case in cases.EVERY] == EVERY
 
 
 @pytest.mark.holds("credit", "live", "the virtual clock: every ledger row and table")
 @pytest.mark.parametrize("name", NAMES)
-def test_a_live_run_is_that_of_the_virtual_clock(
-    name: str, run_of: Callable[[str], Run], runs: ModuleType
-) -> None:
+def test_a_live_run_is_that_of_the_virtual_clock(name: str, run_of: Callable[[str], Run]) -> None:
     run = run_of(name)
     assert 14 <= run.job.rounds == run.result.summary["rounds"] <= 18
     # Each run is one that counts; a local channel knows neither credit nor floating buffers.
@@ -96,9 +98,7 @@ def expected_rows(runs: ModuleType, run: Run, sink: str) -> Numbers:
 
 
 @pytest.mark.holds("credit", "live", "the sources' rows: each arrives once")
-def test_the_sinks_rows_are_the_sources_rows(
-    run_of: Callable[[str], Run], runs: ModuleType, spark: Any
-) -> None:
+def test_the_sinks_rows_are_the_sources_rows(run_of: Callable[[str], Run], spark: Any) -> None:
     """Of all cases together: a comparison costs more than a run of one."""
     tables, rows = [], list[tuple[Any, ...]]()
     for name in NAMES:
@@ -120,7 +120,7 @@ def test_the_sinks_rows_are_the_sources_rows(
 
 
 def test_a_record_that_yields_one_and_a_half_comes_once_or_twice(
-    run_of: Callable[[str], Run], runs: ModuleType
+    run_of: Callable[[str], Run],
 ) -> None:
     rows = runs.rows_in_order(run_of("stages").result.path / "output" / "sink")
     assert rows == expected_rows(runs, run_of("stages"), "sink")
@@ -128,9 +128,7 @@ def test_a_record_that_yields_one_and_a_half_comes_once_or_twice(
 
 
 @pytest.mark.parametrize("name", FROM_SOURCES)
-def test_a_channel_keeps_its_order(
-    name: str, run_of: Callable[[str], Run], runs: ModuleType
-) -> None:
+def test_a_channel_keeps_its_order(name: str, run_of: Callable[[str], Run]) -> None:
     run = run_of(name)
     for (edge, sender, _), numbers in runs.delivered(run.job, run.ledgers).items():
         source, sink = edge.split("->")
@@ -140,9 +138,7 @@ def test_a_channel_keeps_its_order(
 
 
 @pytest.mark.parametrize("name", FROM_SOURCES)
-def test_latency_is_what_the_cursors_say(
-    name: str, run_of: Callable[[str], Run], runs: ModuleType
-) -> None:
+def test_latency_is_what_the_cursors_say(name: str, run_of: Callable[[str], Run]) -> None:
     """Both sides' cursors say when each record was emitted, and when it was taken up."""
     run = run_of(name)
     live, ages = runs.live_rows(run.job, run.result.path), dict[Any, Counter[int]]()
@@ -179,10 +175,7 @@ def test_nothing_else_moved(run_of: Callable[[str], Run]) -> None:
 
 @pytest.mark.long  # both are what the virtual clock says, as the tests above have it
 def test_the_same_seed_gives_the_same_run(
-    run_of: Callable[[str], Run],
-    run_live: Callable[..., RunResult],
-    runs: ModuleType,
-    tmp_path: Path,
+    run_of: Callable[[str], Run], run_live: Callable[..., RunResult], tmp_path: Path
 ) -> None:
     first = run_of("shuffle")
     again = run_live(first.job.scenario, tmp_path / "again")
@@ -193,6 +186,6 @@ def test_the_same_seed_gives_the_same_run(
     assert again.tables == first.result.tables
 
 
-def test_another_seed_gives_another_run(runs: ModuleType, cases: ModuleType) -> None:
+def test_another_seed_gives_another_run() -> None:
     one, two = (runs.virtual_rows(runs.job_of({**cases.SHUFFLE, "seed": seed})) for seed in (7, 8))
     assert runs.first_difference(one, two) is not None

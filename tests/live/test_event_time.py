@@ -27,6 +27,11 @@ from flowcontrol.trace.round_state import RoundState
 from flowcontrol.virtual.clock import run_job
 from modules import load
 
+cases = load("tests/live/cases.py")
+driver = load("tests/live/driver.py")
+runs = load("tests/live/runs.py")
+timing = load("tests/live/timing.py")
+
 EXAMPLES = max(1, settings.default.max_examples // 8)
 MOST_RUNS = 24
 IS_LONG = "FLOWCONTROL_LONG" in os.environ
@@ -41,13 +46,7 @@ hand, one for which there was no buffer, a crash."""
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_job_with_event_time_is_that_of_the_virtual_clock(
-    name: str,
-    timing: ModuleType,
-    driver: ModuleType,
-    runs: ModuleType,
-    cases: ModuleType,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The exchange logs are trimmed in every round."""
     monkeypatch.setattr(exchange, "TRIM_EVERY", 1)
@@ -64,9 +63,7 @@ def test_a_job_with_event_time_is_that_of_the_virtual_clock(
     assert set(one.is_idle) == ({True, False} if name == "joined" else {False})
 
 
-def test_rows_carry_no_stamps_nor_marks(
-    timing: ModuleType, driver: ModuleType, runs: ModuleType, cases: ModuleType, tmp_path: Path
-) -> None:
+def test_rows_carry_no_stamps_nor_marks(tmp_path: Path) -> None:
     """What they say of time is in the ledgers."""
     marked = {**cases.SINGLE["options"], "metrics.latency.interval": "100ms"}
     case = timing.timed({**cases.SINGLE, "options": marked}, {"source": {"event_time": {}}})
@@ -81,12 +78,7 @@ def test_rows_carry_no_stamps_nor_marks(
 
 @pytest.mark.parametrize("name", KILLED)
 def test_a_driver_that_dies_at_every_place_goes_on_with_the_same_event_time(
-    name: str,
-    timing: ModuleType,
-    driver: ModuleType,
-    runs: ModuleType,
-    cases: ModuleType,
-    tmp_path: Path,
+    name: str, tmp_path: Path
 ) -> None:
     job = runs.job_of({**timing.every_case(cases)[name], "duration_s": 1.2})
     driver.die_everywhere(job, runs, tmp_path, at=range(8, 9))
@@ -95,12 +87,7 @@ def test_a_driver_that_dies_at_every_place_goes_on_with_the_same_event_time(
 
 @pytest.mark.long
 def test_random_jobs_are_those_of_the_virtual_clock(
-    driver: ModuleType,
-    timing: ModuleType,
-    runs: ModuleType,
-    tmp_path: Path,
-    draw_until: Any,
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, draw_until: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A driver dies at every place of a round, named ones too, and goes on."""
     drawn, timed = load("tests/job/random_jobs.py"), load("tests/job/random_event_time.py")

@@ -10,7 +10,6 @@ import signal
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 
 import pyarrow as pa
 import pytest
@@ -24,6 +23,13 @@ from flowcontrol.run import RunResult
 from flowcontrol.scenario import load_scenario
 from flowcontrol.spark.crash_points import CrashPoint
 from flowcontrol.virtual.clock import run_job
+from modules import load
+
+cases = load("tests/live/cases.py")
+driver = load("tests/live/driver.py")
+dying = load("tests/live/dying.py")
+failing = load("tests/live/failing.py")
+runs = load("tests/live/runs.py")
 
 CONF = Path(__file__).resolve().parents[2] / "conf"
 
@@ -47,19 +53,13 @@ RUN = EVERY if "FLOWCONTROL_LONG" in os.environ else QUICK
 """The quick form leaves out what the crashes and the random jobs below have as well."""
 
 
-def test_every_case_is_named(failing: ModuleType, cases: ModuleType) -> None:
+def test_every_case_is_named() -> None:
     assert list(failing.every_case(cases)) == EVERY
 
 
 @pytest.mark.parametrize("name", RUN)
 def test_a_failing_job_is_that_of_the_virtual_clock(
-    name: str,
-    failing: ModuleType,
-    driver: ModuleType,
-    runs: ModuleType,
-    cases: ModuleType,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The exchange logs are trimmed in every round."""
     monkeypatch.setattr(exchange, "TRIM_EVERY", 1)
@@ -81,9 +81,7 @@ def test_a_failing_job_is_that_of_the_virtual_clock(
             assert came == Counter(failing.rows_taken(runs, job, ledgers, plan.name))
 
 
-def test_the_rows_behind_the_checkpoint_come_twice(
-    failing: ModuleType, driver: ModuleType, runs: ModuleType, cases: ModuleType, tmp_path: Path
-) -> None:
+def test_the_rows_behind_the_checkpoint_come_twice(tmp_path: Path) -> None:
     """At-least-once, by the input alone: 200 rows/s, when the checkpoint was, and the failure."""
     case = cases.scenario("twice", [cases.source(rate=200), cases.sink(900)], [EDGE])
     failed = {"at_s": 1.3, "stage": "source", "subtask": 0}
@@ -96,9 +94,7 @@ def test_the_rows_behind_the_checkpoint_come_twice(
     assert max(came) > 260
 
 
-def test_a_source_that_cannot_rewind_goes_on_where_it_was(
-    failing: ModuleType, driver: ModuleType, runs: ModuleType, cases: ModuleType, tmp_path: Path
-) -> None:
+def test_a_source_that_cannot_rewind_goes_on_where_it_was(tmp_path: Path) -> None:
     """What it has emitted since the checkpoint, and is not at the sink, never comes."""
     case = failing.sinks_at(cases.SINGLE, 700)
     stages = [{**case["stages"][0], "replayable": False}, case["stages"][1]]
@@ -118,9 +114,7 @@ def test_a_source_that_cannot_rewind_goes_on_where_it_was(
     assert max(came) > stood_at + 100
 
 
-def test_the_state_of_old_checkpoints_goes(
-    failing: ModuleType, driver: ModuleType, runs: ModuleType, cases: ModuleType, tmp_path: Path
-) -> None:
+def test_the_state_of_old_checkpoints_goes(tmp_path: Path) -> None:
     job = runs.job_of(failing.failing(failing.sinks_at(cases.SINGLE, 3000), [], 30))
     driver.Driver(job, tmp_path / "run").run()
     table = DeltaTable(str(tmp_path / "run" / "state"))
@@ -142,9 +136,7 @@ WRONG = {
 """By side, column and how much is added: the invariant that does not hold then."""
 
 
-def test_the_audit_follows_each_attempt(
-    failing: ModuleType, runs: ModuleType, cases: ModuleType
-) -> None:
+def test_the_audit_follows_each_attempt() -> None:
     """A wrong figure behind a restart is found, and nothing before it is held against it."""
     job = runs.job_of(failing.every_case(cases)["in flight"])
     [restart] = failing.restarts_of(job).restarts
@@ -181,7 +173,7 @@ RECOVERY = (
 @pytest.mark.spark
 @pytest.mark.holds("credit", "live", "a failing job on both clocks: every ledger row and table")
 def test_the_recovery_of_conf_runs_alike_on_both_clocks(
-    failing: ModuleType, runs: ModuleType, run_live: Callable[..., RunResult], tmp_path: Path
+    run_live: Callable[..., RunResult], tmp_path: Path
 ) -> None:
     job = build_physical_graph(load_scenario(CONF / "recovery.yaml", overrides=RECOVERY))
     result = run_live(job.scenario, tmp_path / "run")
@@ -214,9 +206,7 @@ MOMENTS = range(12, 18)
 """Rounds of failure, detection, cancellation, restore and run."""
 
 
-def test_a_crash_around_every_commit_of_a_restart(
-    failing: ModuleType, driver: ModuleType, runs: ModuleType, cases: ModuleType, tmp_path: Path
-) -> None:
+def test_a_crash_around_every_commit_of_a_restart(tmp_path: Path) -> None:
     """With data in flight, and a second failure before the first one's restart is done."""
     failures = [
         {"at_s": 0.85, "stage": "sink", "subtask": 0},
@@ -238,13 +228,7 @@ def test_a_crash_around_every_commit_of_a_restart(
 @pytest.mark.long
 @pytest.mark.parametrize(("name", "at"), [("everything", range(12, 30)), ("regions", None)])
 def test_a_crash_around_every_commit_of_several_restarts(
-    name: str,
-    at: range | None,
-    failing: ModuleType,
-    driver: ModuleType,
-    runs: ModuleType,
-    cases: ModuleType,
-    tmp_path: Path,
+    name: str, at: range | None, tmp_path: Path
 ) -> None:
     job = runs.job_of(failing.every_case(cases)[name])
     driver.die_everywhere(job, runs, tmp_path, at)
@@ -252,9 +236,7 @@ def test_a_crash_around_every_commit_of_several_restarts(
 
 
 @pytest.mark.long
-def test_a_process_that_is_killed_in_the_rounds_of_restarts(
-    dying: ModuleType, failing: ModuleType, runs: ModuleType, cases: ModuleType, tmp_path: Path
-) -> None:
+def test_a_process_that_is_killed_in_the_rounds_of_restarts(tmp_path: Path) -> None:
     """kill -9 of a process that runs the stand-in; test_kill.py kills one that runs Spark."""
     case, kills = failing.every_case(cases)["everything"], 0
     job, zygote = runs.job_of(case), dying.Zygote()

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 
 from flowcontrol.live.rows import marked
+from modules import load
+
+cases = load("tests/live/cases.py")
+deliveries = load("tests/live/deliveries.py")
+driver = load("tests/live/driver.py")
+failing = load("tests/live/failing.py")
+runs = load("tests/live/runs.py")
 
 UNALIGNED = {"execution.checkpointing.unaligned": True}
 OFTEN = {"execution.checkpointing.interval": "200ms"}
@@ -24,14 +30,7 @@ NEVER = {"execution.checkpointing.interval": "60s"}
     ],
 )
 def test_what_is_lost_and_what_is_there_twice(
-    options: dict[str, Any],
-    guarantee: str,
-    cases: ModuleType,
-    driver: ModuleType,
-    runs: ModuleType,
-    deliveries: ModuleType,
-    failing: ModuleType,
-    tmp_path: Path,
+    options: dict[str, Any], guarantee: str, tmp_path: Path
 ) -> None:
     made = deliveries.exactly_once(cases.FAN_IN, ends_s=1.2, service_rate=900, guarantee=guarantee)
     failed = [{"at_s": 0.75, "stage": "sink", "subtask": 0}]
@@ -50,14 +49,7 @@ def test_what_is_lost_and_what_is_there_twice(
         assert len(set(rows)) == rows.total() < len(every)
 
 
-def test_what_waits_too_long_for_its_checkpoint_is_lost(
-    cases: ModuleType,
-    driver: ModuleType,
-    runs: ModuleType,
-    deliveries: ModuleType,
-    failing: ModuleType,
-    tmp_path: Path,
-) -> None:
+def test_what_waits_too_long_for_its_checkpoint_is_lost(tmp_path: Path) -> None:
     """A restart takes longer than the sink's transactions may be old."""
     made = deliveries.exactly_once(
         cases.FAN_IN, ends_s=1.2, service_rate=900, transaction_timeout_s=0.6
@@ -73,14 +65,7 @@ def test_what_waits_too_long_for_its_checkpoint_is_lost(
     assert lost == table.column("lost").to_pylist()[-1] > 0
 
 
-def test_what_is_lost_is_what_was_on_its_way(
-    cases: ModuleType,
-    driver: ModuleType,
-    runs: ModuleType,
-    deliveries: ModuleType,
-    failing: ModuleType,
-    tmp_path: Path,
-) -> None:
+def test_what_is_lost_is_what_was_on_its_way(tmp_path: Path) -> None:
     """At most once: what a source had emitted by a restart, and the sink had not written.
 
     Through a stage in between, and with records in flight in what is restored.

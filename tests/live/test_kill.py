@@ -25,6 +25,9 @@ from flowcontrol.spark.crash_points import CrashPoint
 from flowcontrol.virtual.clock import run_job
 from modules import load
 
+cases = load("tests/live/cases.py")
+runs = load("tests/live/runs.py")
+
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 KILLS = [
@@ -59,7 +62,7 @@ def three_stages(cases: ModuleType) -> dict[str, Any]:
     return {**cases.STAGES, "name": "killed", "duration_s": 1.5}
 
 
-def test_every_point_is_reached_in_every_kind_of_stage(cases: ModuleType, runs: ModuleType) -> None:
+def test_every_point_is_reached_in_every_kind_of_stage() -> None:
     """A kill that no process reaches would test nothing: rows must move in that round."""
     job = runs.job_of(three_stages(cases))
     ledgers = runs.virtual_rows(job)
@@ -75,9 +78,7 @@ def test_every_point_is_reached_in_every_kind_of_stage(cases: ModuleType, runs: 
 
 
 @pytest.mark.long  # the other kills here are quick; test_restarts.py has every point
-def test_a_run_that_is_killed_again_and_again(
-    cases: ModuleType, runs: ModuleType, start: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_a_run_that_is_killed_again_and_again(start: Callable[..., Any], tmp_path: Path) -> None:
     job = runs.job_of(three_stages(cases))
     scenario, out = tmp_path / "killed.yaml", tmp_path / "killed"
     scenario.write_text(yaml.safe_dump(three_stages(cases)))
@@ -128,7 +129,7 @@ def failing_stages(cases: ModuleType) -> dict[str, Any]:
     return {**case, "name": "killed"}
 
 
-def test_the_kills_of_a_restart_are_in_its_rounds(cases: ModuleType, runs: ModuleType) -> None:
+def test_the_kills_of_a_restart_are_in_its_rounds() -> None:
     """A kill that no process reaches would test nothing: each is where it says."""
     job = runs.job_of(failing_stages(cases))
     [restart] = load("tests/live/failing.py").restarts_of(job).restarts
@@ -148,9 +149,7 @@ def test_the_kills_of_a_restart_are_in_its_rounds(cases: ModuleType, runs: Modul
 
 
 @pytest.mark.long
-def test_a_run_that_is_killed_while_it_restarts(
-    cases: ModuleType, runs: ModuleType, start: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_a_run_that_is_killed_while_it_restarts(start: Callable[..., Any], tmp_path: Path) -> None:
     job = runs.job_of(failing_stages(cases))
     scenario, out = tmp_path / "killed.yaml", tmp_path / "killed"
     scenario.write_text(yaml.safe_dump(failing_stages(cases)))
@@ -204,10 +203,7 @@ def exchanged(paths: RunPaths, job: Any) -> dict[str, list[Any]]:
 
 
 def test_a_run_that_was_killed_after_its_last_round_is_finished(
-    run_of: Callable[[str], Any],
-    runs: ModuleType,
-    run_live: Callable[..., RunResult],
-    tmp_path: Path,
+    run_of: Callable[[str], Any], run_live: Callable[..., RunResult], tmp_path: Path
 ) -> None:
     """All is committed, only the note that the run is finished is missing."""
     job, first = run_of("compete").job, tmp_path / "run"
@@ -226,7 +222,7 @@ def test_a_run_that_was_killed_after_its_last_round_is_finished(
 
 
 def test_a_run_that_was_killed_before_its_first_offsets_begins(
-    cases: ModuleType, runs: ModuleType, run_live: Callable[..., RunResult], tmp_path: Path
+    run_live: Callable[..., RunResult], tmp_path: Path
 ) -> None:
     """Spark refuses a checkpoint that holds the temporary file of its first offsets."""
     job = runs.job_of(cases.LOCAL)

@@ -24,6 +24,11 @@ from flowcontrol.results.running import step
 from flowcontrol.virtual.clock import run_job
 from modules import load
 
+cases = load("tests/live/cases.py")
+driver = load("tests/live/driver.py")
+runs = load("tests/live/runs.py")
+timing = load("tests/live/timing.py")
+
 OPTION = "metrics.latency.interval"
 EXAMPLES = max(1, settings.default.max_examples // 8)
 MOST_RUNS = 24
@@ -51,13 +56,7 @@ def every_case(cases: ModuleType, timing: ModuleType) -> dict[str, dict[str, Any
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_job_with_markers_is_that_of_the_virtual_clock(
-    name: str,
-    timing: ModuleType,
-    driver: ModuleType,
-    runs: ModuleType,
-    cases: ModuleType,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The exchange logs are trimmed in every round."""
     monkeypatch.setattr(exchange, "TRIM_EVERY", 1)
@@ -79,12 +78,7 @@ def test_a_job_with_markers_is_that_of_the_virtual_clock(
 
 @pytest.mark.parametrize("name", KILLED)
 def test_a_driver_that_dies_at_every_place_goes_on_with_the_same_markers(
-    name: str,
-    timing: ModuleType,
-    driver: ModuleType,
-    runs: ModuleType,
-    cases: ModuleType,
-    tmp_path: Path,
+    name: str, tmp_path: Path
 ) -> None:
     """At each commit and named point of two rounds, of which one has a marker on its way."""
     job = runs.job_of({**every_case(cases, timing)[name], "duration_s": 1.1})
@@ -102,12 +96,7 @@ def test_a_driver_that_dies_at_every_place_goes_on_with_the_same_markers(
 
 @pytest.mark.long
 def test_random_jobs_are_those_of_the_virtual_clock(
-    driver: ModuleType,
-    timing: ModuleType,
-    runs: ModuleType,
-    tmp_path: Path,
-    draw_until: Any,
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, draw_until: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A driver dies at every place of a round, named ones too, and goes on."""
     drawn, timed = load("tests/job/random_jobs.py"), load("tests/job/random_event_time.py")

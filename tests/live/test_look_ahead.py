@@ -28,6 +28,12 @@ from flowcontrol.live.runtime import rounds_at_once
 from flowcontrol.spark.crash_points import CrashPoint
 from modules import load
 
+cases = load("tests/live/cases.py")
+driver = load("tests/live/driver.py")
+dying = load("tests/live/dying.py")
+runs = load("tests/live/runs.py")
+timing = load("tests/live/timing.py")
+
 LATENCIES = {
     "single": 300,
     "hash": 250,
@@ -87,12 +93,7 @@ def written(table: Path) -> Counter[str]:
 
 @pytest.mark.parametrize("name", RUN)
 def test_batches_of_several_rounds_are_the_rounds(
-    name: str,
-    cases: ModuleType,
-    runs: ModuleType,
-    driver: ModuleType,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job = runs.job_of(late(getattr(cases, name.upper()), LATENCIES[name]))
     several, one = two_runs(job, driver, tmp_path, monkeypatch)
@@ -109,13 +110,7 @@ def test_batches_of_several_rounds_are_the_rounds(
 
 @pytest.mark.parametrize("name", list(TIMED) if IS_LONG else ["each"])
 def test_event_time_is_that_of_single_rounds(
-    name: str,
-    cases: ModuleType,
-    timing: ModuleType,
-    runs: ModuleType,
-    driver: ModuleType,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job = runs.job_of(late(timing.every_case(cases)[name], TIMED[name]))
     several, one = two_runs(job, driver, tmp_path, monkeypatch)
@@ -124,12 +119,7 @@ def test_event_time_is_that_of_single_rounds(
 
 
 def test_a_stage_that_hears_sooner_runs_fewer_rounds(
-    cases: ModuleType,
-    timing: ModuleType,
-    runs: ModuleType,
-    driver: ModuleType,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What executors find of a window's records is part of the next round's state."""
     job = runs.job_of(late(timing.every_window(cases)["update"], 300))
@@ -145,11 +135,7 @@ def test_a_stage_that_hears_sooner_runs_fewer_rounds(
 
 
 def test_a_sink_that_stages_its_files_runs_a_round_a_batch(
-    cases: ModuleType,
-    runs: ModuleType,
-    driver: ModuleType,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without checkpoints nothing of it is ever shown, and all of it is in the ledger."""
     mapping = late(cases.SINGLE, 300)
@@ -163,11 +149,7 @@ def test_a_sink_that_stages_its_files_runs_a_round_a_batch(
 
 
 def test_a_driver_that_dies_everywhere_repeats_whole_batches(
-    cases: ModuleType,
-    runs: ModuleType,
-    driver: ModuleType,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Rows that are consumed are trimmed as well, and none that a batch reads again."""
     monkeypatch.setattr(exchange, "TRIM_EVERY", 4)
@@ -189,12 +171,7 @@ SPARK_KILLS = [
 @pytest.mark.slow
 @pytest.mark.long  # the stand-in dies at every place above
 def test_a_run_on_spark_is_killed_within_its_batches(
-    cases: ModuleType,
-    runs: ModuleType,
-    driver: ModuleType,
-    dying: ModuleType,
-    run_live: Callable[..., Any],
-    tmp_path: Path,
+    run_live: Callable[..., Any], tmp_path: Path
 ) -> None:
     case = late(cases.KILLED, 250)
     job, scenario, root = runs.job_of(case), tmp_path / "killed.yaml", tmp_path / "killed"
@@ -217,7 +194,7 @@ def test_a_run_on_spark_is_killed_within_its_batches(
     assert found == due != {}
 
 
-def test_the_audit_looks_as_far_back_as_messages_take(cases: ModuleType, runs: ModuleType) -> None:
+def test_the_audit_looks_as_far_back_as_messages_take() -> None:
     job = runs.job_of(late(cases.SINGLE, 300))
     [table] = runs.virtual_tables(job).values()
     assert audit(table) is None
@@ -233,9 +210,7 @@ def test_the_audit_looks_as_far_back_as_messages_take(cases: ModuleType, runs: M
     assert (found.invariant, found.batch_id) == ("lock_step", 8)
 
 
-def test_a_batch_of_another_length_is_refused(
-    cases: ModuleType, runs: ModuleType, driver: ModuleType, tmp_path: Path
-) -> None:
+def test_a_batch_of_another_length_is_refused(tmp_path: Path) -> None:
     """A batch is what its offsets say; who would run other rounds for it must not go on."""
     job = runs.job_of(late(cases.SINGLE, 300))
     query = driver.Query(driver.Driver(job, tmp_path), "source")
@@ -250,11 +225,7 @@ MOST_RUNS = 12
 
 @pytest.mark.long
 def test_random_jobs_are_those_of_the_virtual_clock(
-    driver: ModuleType,
-    runs: ModuleType,
-    tmp_path: Path,
-    draw_until: Any,
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, draw_until: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A driver dies at every place of a batch, named ones too, and goes on."""
     drawn, seen = load("tests/job/random_jobs.py"), Counter[str]()

@@ -9,13 +9,16 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 
 from flowcontrol.run import RunResult
 from flowcontrol.scenario.system import THROTTLE_PARTS, TRANSPORT_PARTS
+from modules import load
+
+cases = load("tests/live/cases.py")
+runs = load("tests/live/runs.py")
 
 pytestmark = pytest.mark.spark
 
@@ -87,11 +90,7 @@ def test_every_part_of_the_live_clock_is_run() -> None:
 )
 @pytest.mark.parametrize("name", RUN)
 def test_a_live_run_is_that_of_the_virtual_clock(
-    name: str,
-    runs: ModuleType,
-    cases: ModuleType,
-    run_live: Callable[..., RunResult],
-    tmp_path: Path,
+    name: str, run_live: Callable[..., RunResult], tmp_path: Path
 ) -> None:
     job = runs.job_of({**cases.STAGES, "system": SYSTEMS[name]})
     result = run_live(job.scenario, tmp_path / "run")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -16,6 +15,11 @@ from flowcontrol.live.folder import RunPaths
 from flowcontrol.live.queries import MOST_RESTARTS, StageQueries
 from flowcontrol.live.rows import row_schemas
 from flowcontrol.live.source import StageReader
+from modules import load
+
+cases = load("tests/live/cases.py")
+driver = load("tests/live/driver.py")
+runs = load("tests/live/runs.py")
 
 SLOW = "org.apache.spark.SparkException: Python worker failed to connect back."
 BROKEN = "Traceback ...\nValueError: 7 is not a number\n=== Streaming Query ==="
@@ -50,9 +54,7 @@ class Spark:
 
 
 @pytest.fixture
-def run(
-    runs: ModuleType, cases: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Callable[..., list[str]]:
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
     """A function that runs queries that end with the errors given per stage, one a start."""
     job = runs.job_of(cases.SINGLE)
     monkeypatch.setattr(queries, "LOOK_EVERY_S", 0)
@@ -76,11 +78,7 @@ def run(
 
 @pytest.mark.parametrize("failed_since", [False, True])
 def test_a_query_that_ends_unasked_ends_the_run(
-    runs: ModuleType,
-    cases: ModuleType,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    failed_since: bool,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failed_since: bool
 ) -> None:
     """Others waited for it for ever: its checkpoint said that it was at its end."""
     job, paths = runs.job_of(cases.SINGLE), RunPaths(tmp_path)
@@ -130,7 +128,7 @@ class Endless:
 
 
 def test_a_query_that_spark_does_not_end_is_stopped_when_its_reader_says_so(
-    runs: ModuleType, cases: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job, paths, started = runs.job_of(cases.SINGLE), RunPaths(tmp_path), dict[str, Endless]()
     monkeypatch.setattr(queries, "LOOK_EVERY_S", 0)
@@ -155,12 +153,7 @@ def test_a_query_that_spark_does_not_end_is_stopped_when_its_reader_says_so(
 
 @pytest.mark.parametrize("limits", [True, False])
 def test_a_reader_says_that_it_has_no_further_round_where_spark_does_not_see_it(
-    limits: bool,
-    runs: ModuleType,
-    cases: ModuleType,
-    driver: ModuleType,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    limits: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job, paths = runs.job_of({**cases.SINGLE, "duration_s": 0.3}), RunPaths(tmp_path)
     driver.Driver(job, tmp_path).run()
@@ -272,7 +265,7 @@ Started = dict[str, Running]
 
 @pytest.fixture
 def leaking(
-    runs: ModuleType, cases: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., tuple[Started, Context]]:
     """A function that runs queries that go on, and fails in one of two ways."""
     job = runs.job_of(cases.SINGLE)

@@ -22,6 +22,10 @@ from flowcontrol.scenario import parse_scenario
 from flowcontrol.state.rows import KIND_RESTORED
 from modules import load
 
+driver = load("tests/live/driver.py")
+failing = load("tests/live/failing.py")
+runs = load("tests/live/runs.py")
+
 EXAMPLES = settings.default.max_examples // 4
 MOST_RUNS = 24
 
@@ -31,12 +35,7 @@ EVENTS = {"restored", "in flight", "from the beginning", "part of the job", "sev
 
 @pytest.mark.long
 def test_the_live_clock_does_what_the_virtual_clock_does(
-    driver: ModuleType,
-    runs: ModuleType,
-    failing: ModuleType,
-    tmp_path: Path,
-    draw_until: Any,
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, draw_until: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The stages' readers lay the job out from its scenario, which cannot say all of it."""
     drawn = load("tests/job/random_jobs.py")

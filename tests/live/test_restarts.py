@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from types import ModuleType
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -19,6 +18,11 @@ from flowcontrol.ledger import commit as commits
 from flowcontrol.ledger.commit import CONFIGURATION
 from flowcontrol.ledger.exchange import TRIM_EVERY
 from flowcontrol.ledger.ledger import COMPACT_EVERY
+from modules import load
+
+cases = load("tests/live/cases.py")
+driver = load("tests/live/driver.py")
+runs = load("tests/live/runs.py")
 
 CHECKPOINTING = "execution.checkpointing."
 
@@ -29,9 +33,7 @@ if IS_LONG:
 
 
 @pytest.mark.parametrize("name", SHAPES)
-def test_a_crash_around_every_commit(
-    name: str, driver: ModuleType, runs: ModuleType, cases: ModuleType, tmp_path: Path
-) -> None:
+def test_a_crash_around_every_commit(name: str, tmp_path: Path) -> None:
     job = runs.job_of({**getattr(cases, name), "duration_s": 0.7 if IS_LONG else 0.5})
     driver.die_everywhere(job, runs, tmp_path)
 
@@ -42,7 +44,7 @@ LATE = range(4, 6)
 
 @pytest.mark.parametrize("at", [pytest.param(None, marks=pytest.mark.long), LATE])
 def test_a_crash_around_every_commit_of_a_job_with_checkpoints(
-    at: range | None, driver: ModuleType, runs: ModuleType, cases: ModuleType, tmp_path: Path
+    at: range | None, tmp_path: Path
 ) -> None:
     """The coordinator goes on too: some of the crashes are in the middle of a checkpoint."""
     case = {**cases.STAGES, "duration_s": 1.0}
@@ -61,11 +63,7 @@ def test_a_crash_around_every_commit_of_a_job_with_checkpoints(
 
 
 def test_crashes_where_files_are_compacted_trimmed_and_checkpointed(
-    driver: ModuleType,
-    runs: ModuleType,
-    cases: ModuleType,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(commits, "CHECKPOINT_EVERY", 10)
     rounds = COMPACT_EVERY + 6
@@ -93,9 +91,7 @@ def test_crashes_where_files_are_compacted_trimmed_and_checkpointed(
     assert len(DeltaTable(str(folder / "ledger")).file_uris()) < 2 * COMPACT_EVERY
 
 
-def test_real_rows_and_crashes(
-    driver: ModuleType, runs: ModuleType, cases: ModuleType, tmp_path: Path
-) -> None:
+def test_real_rows_and_crashes(tmp_path: Path) -> None:
     """Replayed rows, more than can be sent in time for the last ones to arrive and fewer."""
     table = pa.table({"key": [f"key {i % 5}" for i in range(300)], "value": range(300)})
     pq.write_table(table, tmp_path / "rows.parquet")

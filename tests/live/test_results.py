@@ -17,14 +17,15 @@ from flowcontrol.layout.job import Job
 from flowcontrol.records import RESULTS
 from modules import load
 
+cases = load("tests/live/cases.py")
+runs = load("tests/live/runs.py")
+
 Frames = dict[str, pd.DataFrame]
 Tables = dict[str, pa.Table]
 
 
 @pytest.fixture(scope="module")
-def ledgers_of(
-    runs: ModuleType, cases: ModuleType, tmp_path_factory: pytest.TempPathFactory
-) -> Callable[[str], Tables]:
+def ledgers_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Tables]:
     """Return a function that runs a case of ``cases.py`` once; it returns the ledgers."""
 
     @cache
@@ -45,9 +46,7 @@ def frames_of(runs: ModuleType, job: Job, ledgers: Tables) -> Frames:
 
 
 @pytest.fixture
-def frames(
-    runs: ModuleType, cases: ModuleType, ledgers_of: Callable[[str], Tables]
-) -> Callable[..., Frames]:
+def frames(ledgers_of: Callable[[str], Tables]) -> Callable[..., Frames]:
     """Return a function that samples a case of ``cases.py`` as often as it is told."""
 
     def sampled(name: str, interval: float = 0.5) -> Frames:
@@ -102,7 +101,7 @@ def test_an_interval_below_a_round_is_a_round(frames: Callable[..., Frames]) -> 
 
 
 def test_an_interrupted_run_ends_with_the_rounds_that_all_have_done(
-    runs: ModuleType, cases: ModuleType, ledgers_of: Callable[[str], Tables]
+    ledgers_of: Callable[[str], Tables],
 ) -> None:
     job, ledgers = runs.job_of(cases.STAGES), dict(ledgers_of("STAGES"))
     whole = frames_of(runs, job, ledgers)
@@ -120,9 +119,7 @@ def test_an_interrupted_run_ends_with_the_rounds_that_all_have_done(
         pd.testing.assert_frame_equal(part[name][part[name].t_s <= 0.5], early)
 
 
-def test_nothing_done_gives_empty_tables(
-    runs: ModuleType, cases: ModuleType, ledgers_of: Callable[[str], Tables]
-) -> None:
+def test_nothing_done_gives_empty_tables(ledgers_of: Callable[[str], Tables]) -> None:
     nothing = {name: table.slice(0, 0) for name, table in ledgers_of("SINGLE").items()}
     found = frames_of(runs, runs.job_of(cases.SINGLE), nothing)
     assert all(len(frame) == 0 for frame in found.values())
@@ -133,11 +130,7 @@ def test_nothing_done_gives_empty_tables(
 
 @pytest.mark.parametrize("name", ["SINGLE", "COMPETE", "LOCAL", "STAGES", "FAN_OUT", "LARGE"])
 def test_counters_and_rates_and_shares_agree(
-    name: str,
-    runs: ModuleType,
-    cases: ModuleType,
-    ledgers_of: Callable[[str], Tables],
-    frames: Callable[..., Frames],
+    name: str, ledgers_of: Callable[[str], Tables], frames: Callable[..., Frames]
 ) -> None:
     job, found = runs.job_of(getattr(cases, name)), frames(name)
     ledgers = runs.comparable(ledgers_of(name))
@@ -184,9 +177,7 @@ def test_usages_are_shares_of_the_pools(name: str, frames: Callable[..., Frames]
 
 
 @pytest.mark.parametrize("name", ["SINGLE", "COMPETE", "LOCAL", "STAGES", "LARGE"])
-def test_cursors_keep_their_order_in_every_sample(
-    name: str, runs: ModuleType, cases: ModuleType, frames: Callable[..., Frames]
-) -> None:
+def test_cursors_keep_their_order_in_every_sample(name: str, frames: Callable[..., Frames]) -> None:
     job, found = runs.job_of(getattr(cases, name)), frames(name, 0.1)
     channels = found["channels"]
     assert (channels.consumed <= channels.sent).all()
@@ -228,7 +219,7 @@ def with_ages(job: Job, table: pa.Table, ages: dict[int, list[list[int]]]) -> pa
 
 
 def test_latency_is_of_the_records_since_the_sample_before(
-    runs: ModuleType, cases: ModuleType, ledgers_of: Callable[[str], Tables]
+    ledgers_of: Callable[[str], Tables],
 ) -> None:
     job = runs.job_of(cases.SINGLE)
     noted = {2: [[3, 50], [1, 40]], 3: [[10, 9], [20, 1]], 7: [[2, 1]]}
@@ -274,7 +265,7 @@ def peak_of(runs: ModuleType, job: Job, ledgers: Tables) -> int:
 
 
 def test_memory_is_bounded_by_columns_and_not_by_objects_per_row(
-    runs: ModuleType, cases: ModuleType, ledgers_of: Callable[[str], Tables]
+    ledgers_of: Callable[[str], Tables],
 ) -> None:
     """A row as a Python dict with its parsed states is some 3,000 bytes."""
     mapping = {**cases.STAGES, "sample_interval_s": 1}
@@ -290,9 +281,7 @@ def test_memory_is_bounded_by_columns_and_not_by_objects_per_row(
     assert (peaks[1] - peaks[0]) / (rows[1] - rows[0]) < 250
 
 
-def test_rounds_in_any_order_give_the_same_tables(
-    runs: ModuleType, cases: ModuleType, ledgers_of: Callable[[str], Tables]
-) -> None:
+def test_rounds_in_any_order_give_the_same_tables(ledgers_of: Callable[[str], Tables]) -> None:
     job, ledgers = runs.job_of(cases.STAGES), ledgers_of("STAGES")
     sorted_rows = {
         name: table.sort_by([("sender", "ascending"), ("batch_id", "descending")])

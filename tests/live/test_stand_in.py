@@ -7,7 +7,6 @@ round is not, and runs here as it does there.
 from __future__ import annotations
 
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -15,6 +14,10 @@ import pytest
 from flowcontrol.layout.physical_graph import build_physical_graph
 from flowcontrol.scenario import load_scenario
 from modules import load
+
+cases = load("tests/live/cases.py")
+driver = load("tests/live/driver.py")
+runs = load("tests/live/runs.py")
 
 CONF = Path(__file__).resolve().parents[2] / "conf"
 
@@ -36,9 +39,7 @@ SHARING = {
 
 
 @pytest.mark.parametrize("name", list(SEEN))
-def test_a_case_runs_alike_on_both_clocks(
-    name: str, cases: ModuleType, runs: ModuleType, driver: ModuleType, tmp_path: Path
-) -> None:
+def test_a_case_runs_alike_on_both_clocks(name: str, tmp_path: Path) -> None:
     job = runs.job_of(getattr(cases, name.upper()))
     driver.Driver(job, tmp_path).run()
     ledgers = runs.assert_is_virtual(job, tmp_path)
@@ -54,9 +55,7 @@ def test_a_case_runs_alike_on_both_clocks(
 
 
 @pytest.mark.parametrize("name", ["pid_rate", "hop_hysteresis", "aimd_rate", "static_admission"])
-def test_another_system_runs_alike_on_both_clocks(
-    name: str, cases: ModuleType, runs: ModuleType, driver: ModuleType, tmp_path: Path
-) -> None:
+def test_another_system_runs_alike_on_both_clocks(name: str, tmp_path: Path) -> None:
     """Also after drivers that die while records wait in the logs of the sources."""
     job = runs.job_of({**cases.STAGES, "system": systems.SYSTEMS[name]})
     driver.Driver(job, tmp_path, driver.dying_in({4, 9})).run()
@@ -65,9 +64,7 @@ def test_another_system_runs_alike_on_both_clocks(
 
 
 @pytest.mark.parametrize("name", ["fan-in", "gc-pause", "two-sites"])
-def test_a_scenario_runs_alike_on_both_clocks(
-    name: str, runs: ModuleType, driver: ModuleType, tmp_path: Path
-) -> None:
+def test_a_scenario_runs_alike_on_both_clocks(name: str, tmp_path: Path) -> None:
     changed = agrees.SHORTENED[name]
     job = build_physical_graph(load_scenario(CONF / f"{name}.yaml", overrides=changed))
     driver.Driver(job, tmp_path).run()
@@ -76,9 +73,7 @@ def test_a_scenario_runs_alike_on_both_clocks(
 
 
 @pytest.mark.parametrize("name", list(SHARING))
-def test_what_tasks_share_is_alike_on_both_clocks(
-    name: str, runs: ModuleType, driver: ModuleType, tmp_path: Path
-) -> None:
+def test_what_tasks_share_is_alike_on_both_clocks(name: str, tmp_path: Path) -> None:
     """Also after a driver that dies in the middle."""
     job = build_physical_graph(load_scenario(CONF / f"{name}.yaml", overrides=SHARING[name]))
     driver.Driver(job, tmp_path, driver.dying_in({6})).run()

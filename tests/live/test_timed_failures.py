@@ -9,7 +9,6 @@ import os
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -26,6 +25,12 @@ from flowcontrol.state.rows import KIND_RESTORED
 from flowcontrol.state.tasks import MIN_TIME
 from flowcontrol.virtual.clock import run_job
 from modules import load
+
+cases = load("tests/live/cases.py")
+driver = load("tests/live/driver.py")
+failing = load("tests/live/failing.py")
+runs = load("tests/live/runs.py")
+timing = load("tests/live/timing.py")
 
 held = load("tests/live/window_runs.py")
 
@@ -55,20 +60,13 @@ SEEN = {"records restored", "marks restored", "windows restored", "fails in a bu
 """What must have happened in some of the random runs."""
 
 
-def test_every_case_is_named(timing: ModuleType, cases: ModuleType, failing: ModuleType) -> None:
+def test_every_case_is_named() -> None:
     assert list(timing.every_failure(cases, failing)) == list(EVERY)
 
 
 @pytest.mark.parametrize("name", RUN)
 def test_a_failing_job_is_that_of_the_virtual_clock(
-    name: str,
-    timing: ModuleType,
-    failing: ModuleType,
-    driver: ModuleType,
-    runs: ModuleType,
-    cases: ModuleType,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The exchange logs are trimmed in every round."""
     monkeypatch.setattr(exchange, "TRIM_EVERY", 1)
@@ -97,15 +95,7 @@ def times_down(job: Job, control: Any) -> set[float]:
 
 
 @pytest.mark.parametrize("name", list(DIES))
-def test_a_driver_that_dies_at_every_place_of_a_restart_goes_on(
-    name: str,
-    timing: ModuleType,
-    failing: ModuleType,
-    driver: ModuleType,
-    runs: ModuleType,
-    cases: ModuleType,
-    tmp_path: Path,
-) -> None:
+def test_a_driver_that_dies_at_every_place_of_a_restart_goes_on(name: str, tmp_path: Path) -> None:
     """At each commit and named point of the rounds around it."""
     job = runs.job_of(timing.every_failure(cases, failing)[name])
     # The quick form dies at each third place: before a commit, after another, at a named point.
@@ -130,12 +120,7 @@ def state_of(root: Path) -> list[str]:
 
 @pytest.mark.long
 def test_random_jobs_are_those_of_the_virtual_clock(
-    driver: ModuleType,
-    runs: ModuleType,
-    failing: ModuleType,
-    tmp_path: Path,
-    draw_until: Any,
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, draw_until: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A driver dies at every place of a round, named ones too, and goes on."""
     drawn, failed = load("tests/job/random_jobs.py"), load("tests/job/failures/random_failures.py")

@@ -13,6 +13,13 @@ from deltalake import DeltaTable
 from flowcontrol.layout.physical_graph import build_physical_graph
 from flowcontrol.scenario import load_scenario
 from flowcontrol.spark.crash_points import CrashPoint
+from modules import load
+
+cases = load("tests/live/cases.py")
+deliveries = load("tests/live/deliveries.py")
+driver = load("tests/live/driver.py")
+failing = load("tests/live/failing.py")
+runs = load("tests/live/runs.py")
 
 CONF = Path(__file__).resolve().parents[2] / "conf"
 
@@ -54,22 +61,14 @@ def read_while_running(
 
 
 @pytest.fixture(scope="module")
-def whole(
-    cases: ModuleType,
-    driver: ModuleType,
-    runs: ModuleType,
-    deliveries: ModuleType,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Path:
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the folder of a run that nobody kills."""
     root = tmp_path_factory.mktemp("whole")
     read_while_running(runs.job_of(two_sinks(cases, deliveries)), root, driver, deliveries)
     return root
 
 
-def test_a_version_of_the_table_is_a_checkpoint(
-    whole: Path, cases: ModuleType, runs: ModuleType, deliveries: ModuleType
-) -> None:
+def test_a_version_of_the_table_is_a_checkpoint(whole: Path) -> None:
     job = runs.job_of(two_sinks(cases, deliveries))
     oracle = deliveries.Oracle.of(job)
     runs.assert_is_virtual(job, whole)
@@ -90,15 +89,7 @@ def test_a_version_of_the_table_is_a_checkpoint(
 
 
 @pytest.mark.parametrize("at", [pytest.param(None, marks=pytest.mark.long), {5, 9}])
-def test_a_crash_at_every_place(
-    at: set[int] | None,
-    whole: Path,
-    cases: ModuleType,
-    driver: ModuleType,
-    runs: ModuleType,
-    deliveries: ModuleType,
-    tmp_path: Path,
-) -> None:
+def test_a_crash_at_every_place(at: set[int] | None, whole: Path, tmp_path: Path) -> None:
     """At every named point, and around the table's commits: as if there had been none.
 
     What comes behind the commit of a ledger is not reached where the run dies at that.
@@ -137,12 +128,7 @@ def test_a_crash_at_every_place(
     ids=["unaligned", "at-least-once"],
 )
 def test_whatever_the_barriers_do_each_row_comes_once_and_with_its_checkpoint(
-    mode: dict[str, Any],
-    cases: ModuleType,
-    driver: ModuleType,
-    runs: ModuleType,
-    deliveries: ModuleType,
-    tmp_path: Path,
+    mode: dict[str, Any], tmp_path: Path
 ) -> None:
     """Two gates; what an unaligned barrier overtakes belongs to the next transaction.
 
@@ -172,9 +158,7 @@ def test_whatever_the_barriers_do_each_row_comes_once_and_with_its_checkpoint(
     assert len(found[-1][1]) == sum(oracle.emitted.values()) > 400
 
 
-def test_what_no_checkpoint_covers_is_never_visible(
-    cases: ModuleType, driver: ModuleType, runs: ModuleType, deliveries: ModuleType, tmp_path: Path
-) -> None:
+def test_what_no_checkpoint_covers_is_never_visible(tmp_path: Path) -> None:
     """The run ends before the last checkpoint; and without checkpoints nothing is visible."""
     cut_off = {**two_sinks(cases, deliveries), "duration_s": 1.0}
     never = {**cases.SINGLE, "duration_s": 0.6}
@@ -205,13 +189,7 @@ SHORTENED = (
 )
 
 
-def test_the_commits_of_conf_are_real(
-    driver: ModuleType,
-    runs: ModuleType,
-    deliveries: ModuleType,
-    failing: ModuleType,
-    tmp_path: Path,
-) -> None:
+def test_the_commits_of_conf_are_real(tmp_path: Path) -> None:
     """A source that reads a log comes back to where it was, so all of the input is visible."""
     job = build_physical_graph(
         load_scenario(CONF / "two-phase-commit.yaml", overrides=list(SHORTENED))

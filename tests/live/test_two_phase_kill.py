@@ -25,6 +25,13 @@ import yaml
 from flowcontrol.live.folder import RunPaths
 from flowcontrol.run import RunResult
 from flowcontrol.spark.crash_points import CrashPoint
+from modules import load
+
+cases = load("tests/live/cases.py")
+deliveries = load("tests/live/deliveries.py")
+dying = load("tests/live/dying.py")
+failing = load("tests/live/failing.py")
+runs = load("tests/live/runs.py")
 
 LONG = "FLOWCONTROL_LONG" in os.environ
 KILLS = int(os.environ.get("FLOWCONTROL_KILLS", "200" if LONG else "3"))
@@ -57,7 +64,7 @@ NOTED = {
 
 
 @pytest.fixture(scope="module")
-def zygote(dying: ModuleType) -> Iterator[Any]:
+def zygote() -> Iterator[Any]:
     """Return what runs jobs in processes of their own."""
     started = dying.Zygote()
     yield started
@@ -124,15 +131,7 @@ def some_of(places: list[Any], most: int, chance: random.Random) -> list[Any]:
     return found
 
 
-def test_runs_that_are_killed_again_and_again(
-    zygote: Any,
-    cases: ModuleType,
-    runs: ModuleType,
-    deliveries: ModuleType,
-    failing: ModuleType,
-    dying: ModuleType,
-    tmp_path: Path,
-) -> None:
+def test_runs_that_are_killed_again_and_again(zygote: Any, tmp_path: Path) -> None:
     """Tables and ledgers are those of a run that nobody kills, and each row of the input is there.
 
     A reader polls the table meanwhile, from this process.
@@ -202,14 +201,7 @@ def run_id(root: Path) -> str:
 @pytest.mark.slow
 @pytest.mark.long  # Spark is killed in test_kill.py, and the stand-in in a commit above
 def test_spark_is_killed_in_a_commit(
-    zygote: Any,
-    cases: ModuleType,
-    runs: ModuleType,
-    deliveries: ModuleType,
-    failing: ModuleType,
-    dying: ModuleType,
-    run_live: Callable[..., RunResult],
-    tmp_path: Path,
+    zygote: Any, run_live: Callable[..., RunResult], tmp_path: Path
 ) -> None:
     """The driver, its JVM and their workers: what is left is that of the stand-in's whole run."""
     shape = shapes(cases, deliveries, failing)["each subtask is a region"]

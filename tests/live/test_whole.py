@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -24,6 +23,10 @@ from flowcontrol.live.history import History, Observed
 from flowcontrol.results.figures import partition_figures
 from flowcontrol.scenario import load_scenario
 from flowcontrol.virtual.clock import run_job
+from modules import load
+
+driver = load("tests/live/driver.py")
+runs = load("tests/live/runs.py")
 
 CONF = Path(__file__).resolve().parents[2] / "conf"
 
@@ -120,9 +123,7 @@ def assert_audited(job: Job, root: Path) -> None:
 
 
 @pytest.mark.parametrize("name", list(CASES))
-def test_tasks_that_see_each_other_run_alike_on_both_clocks(
-    name: str, runs: ModuleType, driver: ModuleType, tmp_path: Path
-) -> None:
+def test_tasks_that_see_each_other_run_alike_on_both_clocks(name: str, tmp_path: Path) -> None:
     job = runs.job_of(CASES[name]())
     driver.Driver(job, tmp_path).run()
     ledgers = runs.assert_is_virtual(job, tmp_path)
@@ -141,9 +142,7 @@ SHORTENED = {
 
 
 @pytest.mark.parametrize("name", list(SHORTENED))
-def test_a_scenario_runs_alike_on_both_clocks(
-    name: str, runs: ModuleType, driver: ModuleType, tmp_path: Path
-) -> None:
+def test_a_scenario_runs_alike_on_both_clocks(name: str, tmp_path: Path) -> None:
     """The jobs' ends, and what became of partitions, are those of the virtual clock too."""
     job = build_physical_graph(load_scenario(CONF / f"{name}.yaml", overrides=SHORTENED[name]))
     driver.Driver(job, tmp_path).run()
@@ -157,12 +156,7 @@ def test_a_scenario_runs_alike_on_both_clocks(
 
 @pytest.mark.parametrize(("name", "every"), [("stops", 32), ("two kinds", 4)])
 def test_a_driver_that_dies_goes_on_with_the_same_memory(
-    name: str,
-    every: int,
-    runs: ModuleType,
-    driver: ModuleType,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    name: str, every: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """From the round in which all of it was published, and what those since have changed."""
     monkeypatch.setattr(whole_memory, "COMPLETE_EVERY", every)

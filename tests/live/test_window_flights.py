@@ -17,6 +17,10 @@ from flowcontrol.layout.physical_graph import build_physical_graph
 from flowcontrol.layout.replay import read_replayed
 from flowcontrol.scenario import load_scenario
 from flowcontrol.virtual.clock import run_job
+from modules import load
+
+driver = load("tests/live/driver.py")
+runs = load("tests/live/runs.py")
 
 CONF = Path(__file__).resolve().parents[2] / "conf"
 FUNCTIONS = ("count", "sum", "min", "max", "avg")
@@ -112,9 +116,7 @@ def run(job: Job, root: Path, driver: ModuleType, runs: ModuleType, **options: A
     "column",
     [pytest.param("dep_delay", marks=pytest.mark.long), "distance"],
 )
-def test_flights_of_three_days_are_those_of_pandas(
-    column: str, driver: ModuleType, runs: ModuleType, tmp_path: Path
-) -> None:
+def test_flights_of_three_days_are_those_of_pandas(column: str, tmp_path: Path) -> None:
     """Delays are doubles and missing for flights that never left, distances whole numbers.
 
     The driver dies at every place of a round.
@@ -136,9 +138,7 @@ def test_flights_of_three_days_are_those_of_pandas(
     pd.testing.assert_frame_equal(virtual, found)
 
 
-def test_several_columns_are_those_of_pandas(
-    driver: ModuleType, runs: ModuleType, tmp_path: Path
-) -> None:
+def test_several_columns_are_those_of_pandas(tmp_path: Path) -> None:
     """Minutes in the air are missing more often than delays; the driver dies at every place."""
     columns = ["time_hour", "origin", "dep_delay", "distance", "air_time"]
     rows = flights().iloc[:2600][columns]
@@ -159,9 +159,7 @@ def test_several_columns_are_those_of_pandas(
     pd.testing.assert_frame_equal(virtual, found)
 
 
-def test_rows_that_come_too_late_are_in_a_table_of_their_own(
-    driver: ModuleType, runs: ModuleType, tmp_path: Path
-) -> None:
+def test_rows_that_come_too_late_are_in_a_table_of_their_own(tmp_path: Path) -> None:
     """Each row is in a window or late, also when the driver dies; late ones are rows."""
     rows = flights().iloc[:1500][["time_hour", "origin", "distance", "tailnum", "flight"]]
     rows = rows.sample(frac=1, random_state=5)
@@ -188,9 +186,7 @@ def test_rows_that_come_too_late_are_in_a_table_of_their_own(
 
 
 @pytest.mark.long
-def test_flights_of_the_whole_year_are_those_of_pandas(
-    driver: ModuleType, runs: ModuleType, tmp_path: Path
-) -> None:
+def test_flights_of_the_whole_year_are_those_of_pandas(tmp_path: Path) -> None:
     """Every airport and hour of ``conf/flights-windows.yaml``."""
     job = build_physical_graph(load_scenario(CONF / "flights-windows.yaml"))
     run(job, tmp_path / "run", driver, runs)

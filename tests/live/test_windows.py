@@ -24,6 +24,11 @@ from flowcontrol.run import RunResult
 from flowcontrol.virtual.clock import run_job
 from modules import load
 
+cases = load("tests/live/cases.py")
+driver = load("tests/live/driver.py")
+runs = load("tests/live/runs.py")
+timing = load("tests/live/timing.py")
+
 held = load("tests/live/window_runs.py")
 
 EXAMPLES = max(1, settings.default.max_examples // 8)
@@ -42,13 +47,7 @@ of a round, a late record, a crash."""
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_job_with_windows_is_that_of_the_virtual_clock(
-    name: str,
-    timing: ModuleType,
-    driver: ModuleType,
-    runs: ModuleType,
-    cases: ModuleType,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The exchange logs are trimmed in every round."""
     monkeypatch.setattr(exchange, "TRIM_EVERY", 1)
@@ -79,9 +78,7 @@ def assert_the_sink_has_results(job: Job, root: Path, runs: ModuleType, ledgers:
     assert len(came) >= 10
 
 
-def test_a_result_is_as_old_as_the_record_before_it(
-    timing: ModuleType, driver: ModuleType, runs: ModuleType, cases: ModuleType, tmp_path: Path
-) -> None:
+def test_a_result_is_as_old_as_the_record_before_it(tmp_path: Path) -> None:
     """A count of 1 puts each record out again: latencies are those of the job without a window."""
     plain = cases.scenario(
         "ages",
@@ -102,12 +99,7 @@ def test_a_result_is_as_old_as_the_record_before_it(
 
 @pytest.mark.parametrize("name", list(KILLED))
 def test_a_driver_that_dies_at_every_place_goes_on_with_the_same_windows(
-    name: str,
-    timing: ModuleType,
-    driver: ModuleType,
-    runs: ModuleType,
-    cases: ModuleType,
-    tmp_path: Path,
+    name: str, tmp_path: Path
 ) -> None:
     """At each commit and named point of a round in the middle of a burst, and of the next one."""
     job = runs.job_of({**timing.every_window(cases)[name], "duration_s": 1.0})
@@ -124,9 +116,7 @@ def test_a_driver_that_dies_at_every_place_goes_on_with_the_same_windows(
 
 
 @pytest.mark.long
-def test_a_sink_of_results_writes_them_exactly_once(
-    timing: ModuleType, driver: ModuleType, runs: ModuleType, cases: ModuleType, tmp_path: Path
-) -> None:
+def test_a_sink_of_results_writes_them_exactly_once(tmp_path: Path) -> None:
     """With checkpoints: all that it took up is visible after the last one, also after kills."""
     case = timing.every_window(cases)["again"]
     del case["stages"][-1]["window"]
@@ -148,11 +138,7 @@ def test_a_sink_of_results_writes_them_exactly_once(
 @pytest.mark.spark
 @pytest.mark.holds("credit", "live", "windows of a job on both clocks: every ledger row and result")
 def test_windows_run_alike_on_both_clocks(
-    timing: ModuleType,
-    runs: ModuleType,
-    cases: ModuleType,
-    run_live: Callable[..., RunResult],
-    tmp_path: Path,
+    run_live: Callable[..., RunResult], tmp_path: Path
 ) -> None:
     job = runs.job_of(timing.every_window(cases)["sessions"])
     result = run_live(job.scenario, tmp_path / "run")
@@ -167,11 +153,7 @@ def test_windows_run_alike_on_both_clocks(
 
 @pytest.mark.long
 def test_random_windows_are_those_of_the_virtual_clock(
-    driver: ModuleType,
-    runs: ModuleType,
-    tmp_path: Path,
-    draw_until: Any,
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, draw_until: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A driver dies at every place of a round, named ones too, and goes on."""
     drawn, windowed = load("tests/job/random_jobs.py"), load("tests/job/random_windows.py")

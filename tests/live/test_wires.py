@@ -18,6 +18,12 @@ import pytest
 
 from flowcontrol import audit
 from flowcontrol.errors import LedgerError
+from modules import load
+
+cases = load("tests/live/cases.py")
+driver = load("tests/live/driver.py")
+failing = load("tests/live/failing.py")
+runs = load("tests/live/runs.py")
 
 BANDWIDTH = "cluster/bandwidth_bytes_per_s"
 BARRIERS = {"execution.checkpointing.interval": "300ms"}
@@ -76,9 +82,7 @@ def assert_all_came(job: Any, root: Path, runs: ModuleType, ledgers: Any) -> Non
 
 
 @pytest.mark.parametrize("name", list(CASES))
-def test_connections_run_alike_on_both_clocks(
-    name: str, cases: ModuleType, runs: ModuleType, driver: ModuleType, tmp_path: Path
-) -> None:
+def test_connections_run_alike_on_both_clocks(name: str, tmp_path: Path) -> None:
     case = CASES[name](cases)
     job = runs.job_of(case)
     driver.Driver(job, tmp_path).run()
@@ -93,9 +97,7 @@ def test_connections_run_alike_on_both_clocks(
 
 
 @pytest.mark.parametrize("name", ["channels in turn", "barriers on the wire", "one slow receiver"])
-def test_a_driver_that_dies_goes_on_with_the_same_connections(
-    name: str, cases: ModuleType, runs: ModuleType, driver: ModuleType, tmp_path: Path
-) -> None:
+def test_a_driver_that_dies_goes_on_with_the_same_connections(name: str, tmp_path: Path) -> None:
     case = CASES[name](cases)
     job = runs.job_of(case)
     crashes = driver.dying_in({5, 9})
@@ -109,14 +111,7 @@ def test_a_driver_that_dies_goes_on_with_the_same_connections(
 
 
 @pytest.mark.parametrize("system", ["flink", "flink-1.4"])
-def test_tasks_fail_beside_connections(
-    system: str,
-    cases: ModuleType,
-    runs: ModuleType,
-    driver: ModuleType,
-    failing: ModuleType,
-    tmp_path: Path,
-) -> None:
+def test_tasks_fail_beside_connections(system: str, tmp_path: Path) -> None:
     """What was on the wire of the attempt before reaches nobody."""
     case = with_bandwidth(failing.sinks_at(cases.FAN_IN, 300), 90_000)
     failed = [{"at_s": 1.2, "stage": "sink", "subtask": 0}]

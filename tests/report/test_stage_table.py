@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from html.parser import HTMLParser
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -16,6 +15,8 @@ from flowcontrol.report.rundata import RunData
 from flowcontrol.report.stage_table import stage_table
 from flowcontrol.scenario.system import preset_system
 from modules import load
+
+builder = load("tests/analysis/builder.py")
 
 
 @dataclass
@@ -68,14 +69,8 @@ def table_of(tables: Any, scenario: Any) -> Table:
     return Table(stage_table(RunData.of(tables, scenario, summary["bottleneck"]), summary))
 
 
-@pytest.fixture(scope="module")
-def builder() -> ModuleType:
-    """Return the builder of hand-made results."""
-    return load("tests/analysis/builder.py")
-
-
 @pytest.fixture
-def skewed(builder: ModuleType) -> Table:
+def skewed() -> Table:
     """Return the table of a run in which the first of two subtasks gets most and limits."""
     stages = {"source": {}, "sink": {"parallelism": 2, "placement": [0, 1]}}
     job = builder.scenario("skewed", stages, ["source->sink"])
@@ -128,9 +123,7 @@ def test_each_subtask_has_its_own_figures(skewed: Table) -> None:
     assert (hot["Records out"], hot["Out pool"], hot["To send"]) == ("", "", "")
 
 
-def test_of_very_many_subtasks_the_busiest_are_shown(
-    builder: ModuleType, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_of_very_many_subtasks_the_busiest_are_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(made, "MOST_ROWS", 2)
     job = builder.scenario("many", {"source": {}, "sink": {"parallelism": 4}}, ["source->sink"])
     run = builder.Results([10.0]).stage("source")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from types import ModuleType
 from typing import Any
 from xml.etree import ElementTree
 
@@ -15,11 +14,7 @@ from flowcontrol.report.rundata import RunData, player, player_note, step_note, 
 from flowcontrol.scenario.system import preset_system
 from modules import load
 
-
-@pytest.fixture(scope="module")
-def builder() -> ModuleType:
-    """Return the builder of hand-made results."""
-    return load("tests/analysis/builder.py")
+builder = load("tests/analysis/builder.py")
 
 
 def data_of(run: Any) -> RunData:
@@ -27,7 +22,7 @@ def data_of(run: Any) -> RunData:
 
 
 @pytest.fixture
-def halves(builder: ModuleType) -> RunData:
+def halves() -> RunData:
     """Return a run that is blocked in its second half by one of two subtasks."""
     job = builder.scenario("job", {"source": {}, "sink": {"parallelism": 2}}, ["source->sink"])
     run = builder.Results([10.0, 20.0])

@@ -13,13 +13,9 @@ from hypothesis import strategies as st
 from flowcontrol.systems import barrier_buffer as bb
 from modules import load
 
+tasks = load("tests/systems/barrier_buffers.py")
+
 EXAMPLES = settings.default.max_examples
-
-
-@pytest.fixture(scope="module")
-def tasks() -> ModuleType:
-    """Return ``barrier_buffers.py``: tasks that are fed messages one by one."""
-    return load("tests/systems/barrier_buffers.py")
 
 
 def run(tasks: ModuleType, script: str, channels: int = 2, limit: int = -1) -> Any:
@@ -51,7 +47,7 @@ BY_HAND = {  # the messages in their order: what the task takes up, in its order
 
 
 @pytest.mark.parametrize("name", BY_HAND)
-def test_by_hand(tasks: ModuleType, name: str) -> None:
+def test_by_hand(name: str) -> None:
     script, expected = BY_HAND[name]
     own = run(tasks, script)
     assert " ".join(own.found) == expected
@@ -62,7 +58,7 @@ def test_by_hand(tasks: ModuleType, name: str) -> None:
     assert " ".join(plain.found) == expected
 
 
-def test_three_channels_wait_for_the_last(tasks: ModuleType) -> None:
+def test_three_channels_wait_for_the_last() -> None:
     own = run(tasks, "a|1 c1 a1 c|1 c2 b1 a2 b|1 b2", channels=3)
     assert " ".join(own.found) == "c1 b1 T1 a1 c2 a2 b2"
 
@@ -77,7 +73,7 @@ SIZES = {  # the messages: bytes written, read back, most at a time
 
 
 @pytest.mark.parametrize("script", SIZES)
-def test_sizes_by_hand(tasks: ModuleType, script: str) -> None:
+def test_sizes_by_hand(script: str) -> None:
     """What is put aside again is read and written again."""
     own = run(tasks, script).aside.own
     assert (own.written, own.read, own.most) == SIZES[script]
@@ -94,7 +90,7 @@ LIMITS = {  # limit, messages: what the task takes up
 
 
 @pytest.mark.parametrize(("limit", "script"), LIMITS)
-def test_the_limit_by_hand(tasks: ModuleType, limit: int, script: str) -> None:
+def test_the_limit_by_hand(limit: int, script: str) -> None:
     own = run(tasks, script, limit=limit)
     assert " ".join(own.found) == LIMITS[limit, script]
 
@@ -106,7 +102,7 @@ def test_the_limit_by_hand(tasks: ModuleType, limit: int, script: str) -> None:
         (576, "T1 X2 subsumed a1 X3 limit a2 c1"),  # the barrier of b comes too late
     ],
 )
-def test_a_file_that_waits_counts_whole(tasks: ModuleType, limit: int, expected: str) -> None:
+def test_a_file_that_waits_counts_whole(limit: int, expected: str) -> None:
     """The first file has 468 bytes. In it c|3 ends alignment 2, so what of it is put aside by then,
     a1 a|3 a2, comes first: c1 is left, and its file counts whole when a2 is put aside again.
     """
@@ -118,7 +114,7 @@ def test_a_file_that_waits_counts_whole(tasks: ModuleType, limit: int, expected:
     assert plain.pushed_back == 1
 
 
-def test_records_put_aside_do_not_wait_to_be_taken_up(tasks: ModuleType) -> None:
+def test_records_put_aside_do_not_wait_to_be_taken_up() -> None:
     """So a task that waits for a barrier is idle; they do wait once they may be polled."""
     own = tasks.Aligning(2)
     for text in ("a|1", "a1", "a2"):
@@ -135,7 +131,7 @@ def test_records_put_aside_do_not_wait_to_be_taken_up(tasks: ModuleType) -> None
 # ---------------------------------------------------------------- the disk
 
 
-def test_a_buffer_returns_when_it_is_written(tasks: ModuleType) -> None:
+def test_a_buffer_returns_when_it_is_written() -> None:
     """109 bytes at a byte a nanosecond, rounds of 50 ns: seen in rounds 3, 5 and, later, 10."""
     own = tasks.Aligning(2, disk=bb.AsideDisk(0, 1, 1, 50))
     in_use = []
@@ -148,7 +144,7 @@ def test_a_buffer_returns_when_it_is_written(tasks: ModuleType) -> None:
     assert own.aside.disk.ready == 350 + 109
 
 
-def test_a_file_is_played_back_as_it_is_read(tasks: ModuleType) -> None:
+def test_a_file_is_played_back_as_it_is_read() -> None:
     """Two buffers are written by 218 ns, and read by 436: they are there in round 9, not before."""
     own = tasks.Aligning(2, disk=bb.AsideDisk(0, 1, 1, 50))
     for text in ("a|1", "a1", "a2", "b|1", "b1"):
@@ -162,9 +158,7 @@ def test_a_file_is_played_back_as_it_is_read(tasks: ModuleType) -> None:
     assert own.aside.own.loaded == own.aside.own.loading == 0
 
 
-def test_a_long_file_is_read_a_mebibyte_at_a_time(
-    tasks: ModuleType, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_long_file_is_read_a_mebibyte_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Here 250 bytes at a time: two buffers and 32 bytes of the third, then the rest."""
     monkeypatch.setattr(bb, "READ_BYTES", 250)
     own = tasks.Aligning(2, disk=bb.AsideDisk(0, 1, 1, 50))
@@ -226,7 +220,7 @@ def nested(draw: Any) -> tuple[int, int, list[str]]:
     return 3, limit, [*order, "b|1", *draw(st.sampled_from([["b|2", "b|3"], ["b|3"], ["b."]]))]
 
 
-def test_random_sequences(tasks: ModuleType, draw_until: Any) -> None:
+def test_random_sequences(draw_until: Any) -> None:
     """As the plain form takes them up; what is put aside comes back, and no entry is lost."""
     seen: Counter[str] = Counter()
 

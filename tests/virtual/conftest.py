@@ -21,12 +21,6 @@ def clocks() -> ModuleType:
 
 
 @pytest.fixture(scope="session")
-def witness() -> ModuleType:
-    """Return ``witness.py``: what happened in a run."""
-    return load("tests/virtual/witness.py")
-
-
-@pytest.fixture(scope="session")
 def accounts() -> ModuleType:
     """Return ``accounts.py``: what must balance after any round."""
     return load("tests/virtual/accounts.py")
@@ -51,21 +45,9 @@ def random_jobs() -> ModuleType:
 
 
 @pytest.fixture(scope="session")
-def random_windows() -> ModuleType:
-    """Return ``random_windows.py`` of the emulation's tests: what draws jobs with windows."""
-    return load("tests/job/random_windows.py")
-
-
-@pytest.fixture(scope="session")
 def random_systems() -> ModuleType:
     """Return ``random_systems.py`` of the emulation's tests: what draws transports of records."""
     return load("tests/job/random_systems.py")
-
-
-@pytest.fixture(scope="session")
-def random_checkpoints() -> ModuleType:
-    """Return ``random_checkpoints.py`` of the emulation's tests: what draws how jobs checkpoint."""
-    return load("tests/job/checkpoints/random_checkpoints.py")
 
 
 @pytest.fixture(scope="session")
@@ -81,21 +63,9 @@ def late() -> ModuleType:
 
 
 @pytest.fixture(scope="session")
-def random_failures() -> ModuleType:
-    """Return ``random_failures.py`` of the emulation's tests: what draws jobs that fail."""
-    return load("tests/job/failures/random_failures.py")
-
-
-@pytest.fixture(scope="session")
 def small_checkpoints() -> ModuleType:
     """Return ``small.py`` of the emulation's tests: small jobs with checkpoints."""
     return load("tests/job/checkpoints/small.py")
-
-
-@pytest.fixture(scope="session")
-def cuts() -> ModuleType:
-    """Return ``cuts.py`` : runs stage by stage, and the cuts that they make."""
-    return load("tests/job/checkpoints/cuts.py")
 
 
 @pytest.fixture(scope="session")
@@ -114,15 +84,3 @@ def jobs() -> ModuleType:
 def whole_kernel() -> None:
     """Compile one kernel with all parts: less work than one for each transport."""
     prepare(EVERYTHING)
-
-
-@pytest.fixture(scope="session")
-def rows_in_windows() -> ModuleType:
-    """Return ``rows_in_windows.py`` of the emulation's tests: jobs of replayed rows in windows."""
-    return load("tests/job/rows_in_windows.py")
-
-
-@pytest.fixture(scope="session")
-def random_rows() -> ModuleType:
-    """Return ``random_rows.py`` of the emulation's tests: what draws jobs that replay rows."""
-    return load("tests/job/random_rows.py")

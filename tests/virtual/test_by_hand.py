@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from fractions import Fraction
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -15,6 +14,9 @@ from flowcontrol.layout.physical_graph import build_physical_graph
 from flowcontrol.layout.shares import weights_of
 from flowcontrol.scenario import parse_scenario
 from flowcontrol.state.queues import BACKLOG_ANNOUNCEMENT
+from modules import load
+
+clocks = load("tests/virtual/clocks.py")
 
 NETMEM = "taskmanager.network.memory."
 
@@ -66,7 +68,7 @@ def every_other(*values: Sequence[Any]) -> list[Any]:
     ]
 
 
-def test_a_variation_has_six_decimals(clocks: ModuleType) -> None:
+def test_a_variation_has_six_decimals() -> None:
     stages = chain(
         {"service_rate": 700, "service_time": "lognormal", "service_time_cv": 0.1234567}, {}
     )
@@ -80,7 +82,7 @@ def test_a_variation_has_six_decimals(clocks: ModuleType) -> None:
     ),
 )
 def test_a_stage_without_a_rate_stands_still_from_the_next_round_on(
-    clocks: ModuleType, at_us: int, for_us: int, sink: dict[str, Any]
+    at_us: int, for_us: int, sink: dict[str, Any]
 ) -> None:
     """Also one that sleeps, because it waits for its outputs or for something to do."""
     stages = chain({"stalls": [{"at_s": at_us / 1e6, "for_s": for_us / 1e6}]}, sink)
@@ -89,7 +91,7 @@ def test_a_stage_without_a_rate_stands_still_from_the_next_round_on(
 
 @pytest.mark.parametrize("rate", [10, 5, 20, 2.5, 33.3])
 @pytest.mark.parametrize("emits", [4, 10, 1000])
-def test_services_that_end_with_a_round(clocks: ModuleType, rate: float, emits: float) -> None:
+def test_services_that_end_with_a_round(rate: float, emits: float) -> None:
     """What is done by the last microsecond of a round is written in it."""
     stages = chain({"service_rate": rate}, {"service_rate": 1000}, emits)
     clocks.compare(job(stages, EDGES, round_us=100_000), every=(1, 7, 60))
@@ -107,9 +109,7 @@ def wide() -> list[Any]:
 
 
 @pytest.mark.parametrize(("partitioner", "flush", "exclusive"), wide())
-def test_more_channels_than_a_word_has_bits(
-    clocks: ModuleType, partitioner: str, flush: Any, exclusive: int
-) -> None:
+def test_more_channels_than_a_word_has_bits(partitioner: str, flush: Any, exclusive: int) -> None:
     """Which channels have news is a set of bits, 32 in each integer."""
     shares = {"channel_weights": [i % 5 for i in range(70)]} if partitioner == "hash" else {}
     stages = [
@@ -134,7 +134,7 @@ def test_more_channels_than_a_word_has_bits(
     every_other(["30ms", 0, -1], [1, 3], [(40, 20), (40, 200), (400, 90)]),
 )
 def test_channels_without_exclusive_buffers(
-    clocks: ModuleType, flush: Any, floating: int, rates: tuple[int, int]
+    flush: Any, floating: int, rates: tuple[int, int]
 ) -> None:
     """Each sender announces its backlog, three compete, and the first one's channel is local."""
     stages = [
@@ -159,7 +159,7 @@ def test_channels_without_exclusive_buffers(
     assert set(announced) == {1, 2}
 
 
-def test_fan_in_of_more_channels_than_a_word_has_bits(clocks: ModuleType) -> None:
+def test_fan_in_of_more_channels_than_a_word_has_bits() -> None:
     stages = [
         {"name": "source", "parallelism": 70, "emit_rate": 30, "record_bytes": 1500,
          "placement": [i % 3 for i in range(70)]},
@@ -173,7 +173,7 @@ def test_fan_in_of_more_channels_than_a_word_has_bits(clocks: ModuleType) -> Non
 
 
 @pytest.mark.parametrize("flush", ["100ms", pytest.param(-1, marks=pytest.mark.long)])
-def test_a_sleep_longer_than_the_wheel(clocks: ModuleType, flush: Any) -> None:
+def test_a_sleep_longer_than_the_wheel(flush: Any) -> None:
     """The wheel of wake-ups has 4096 rounds; here a record falls due every 5,128."""
     stages = chain({"service_rate": 17}, {}, rate=15)
     options = {"execution.buffer-timeout.interval": flush}
@@ -200,9 +200,7 @@ CHAINED = [
         [(1, 1), (0.5, 1.5), (2, 0.3), (1, 0)],
     ),
 )
-def test_chains(
-    clocks: ModuleType, selectivity: tuple[float, float], stalls: list[Any], rate: dict[str, Any]
-) -> None:
+def test_chains(selectivity: tuple[float, float], stalls: list[Any], rate: dict[str, Any]) -> None:
     stages = [
         {"name": "source", "parallelism": 2, "emit_rate": 500, "record_bytes": 700},
         {"name": "parse", "parallelism": 2, "service_rate": 450, "selectivity": selectivity[0]},
@@ -217,7 +215,7 @@ def test_chains(
     clocks.compare(made, every=(1, 9))
 
 
-def test_a_chain_of_rates_with_many_digits(clocks: ModuleType) -> None:
+def test_a_chain_of_rates_with_many_digits() -> None:
     """Its own rate, 1 / (1/2857.143 + 1.5/114.286 + 0.45/38.7), takes 17 digits or so."""
     stages = [
         {"name": "source", "emit_rate": 1000, "record_bytes": 100},
@@ -239,7 +237,7 @@ def test_a_chain_of_rates_with_many_digits(clocks: ModuleType) -> None:
 
 
 @pytest.mark.parametrize("selectivity", [1 / 3, 0.7071067811865476, 3.3333333333333335])
-def test_a_selectivity_of_many_digits(clocks: ModuleType, selectivity: float) -> None:
+def test_a_selectivity_of_many_digits(selectivity: float) -> None:
     """Its 16 digits times some thousand records are more than 64 bits hold."""
     stages = chain({"selectivity": selectivity}, {}, rate=3000)
     stages[0]["record_bytes"] = 100
@@ -252,7 +250,7 @@ def test_a_selectivity_of_many_digits(clocks: ModuleType, selectivity: float) ->
 
 
 @pytest.mark.parametrize("rate", [1183.673469, 1183.67])
-def test_a_service_rate_of_many_digits_in_long_rounds(clocks: ModuleType, rate: float) -> None:
+def test_a_service_rate_of_many_digits_in_long_rounds(rate: float) -> None:
     """A server that is busy for most of a round: a round's time times its work wraps in 64 bits."""
     stages = chain({"service_rate": rate}, {}, rate=800)
     stages[0]["record_bytes"] = 100
@@ -276,12 +274,12 @@ def shares(*weights: float) -> Job:
 
 
 @pytest.mark.parametrize("weights", [(1e12, 0.000001), (123456789012.25, 1), (0.1234567890123, 1)])
-def test_shares_of_many_digits(clocks: ModuleType, weights: tuple[float, ...]) -> None:
+def test_shares_of_many_digits(weights: tuple[float, ...]) -> None:
     """Their whole numbers times the records are more than 64 bits hold."""
     clocks.compare(shares(*weights))
 
 
-def test_shares_of_too_many_digits_are_rounded(clocks: ModuleType) -> None:
+def test_shares_of_too_many_digits_are_rounded() -> None:
     """The shares of Zipf's law: in whole numbers their sum is 10 to the power of 27 or so."""
     clocks.compare(shares(*(1 / (rank + 1) for rank in range(16))))
     clocks.compare(shares(1e12, 7e11, 0.0000001))

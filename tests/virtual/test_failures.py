@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from types import ModuleType
-
 import pytest
 from hypothesis import settings
 
@@ -12,6 +10,8 @@ from flowcontrol.scenario import parse_scenario
 from flowcontrol.virtual import run_job
 from modules import load
 
+clocks = load("tests/virtual/clocks.py")
+
 EXAMPLES = settings.default.max_examples
 MOST_RUNS = 12
 
@@ -19,7 +19,7 @@ EVENTS = {"gone", "part is gone", "restored", "runs again"}
 """What must have happened in some of the runs."""
 
 
-def test_a_record_that_was_being_read_is_read_again(clocks: ModuleType) -> None:
+def test_a_record_that_was_being_read_is_read_again() -> None:
     """A record takes ten rounds to read; its source fails in the fifth of them."""
     stages = [{"name": "log", "arrival_rate": 1, "emit_rate": 1}, {"name": "sink"}]
     scenario = parse_scenario(
@@ -41,7 +41,7 @@ def test_a_record_that_was_being_read_is_read_again(clocks: ModuleType) -> None:
 @pytest.mark.parametrize(
     "name", ["a_part_fails", "a_source_has_finished", "a_job_stops", "it_expires"]
 )
-def test_parts_of_a_job(clocks: ModuleType, name: str) -> None:
+def test_parts_of_a_job(name: str) -> None:
     parts = load("tests/job/failures/test_parts.py")
     short = [{"at_s": 0, "rate": 300}, {"at_s": 0.5, "rate": 0}]
     job = {
@@ -62,9 +62,7 @@ def test_parts_of_a_job(clocks: ModuleType, name: str) -> None:
         assert causes == ["the stop with savepoint"]
 
 
-def test_what_a_task_has_sent_arrives_though_it_fails_as_another_region_restarts(
-    clocks: ModuleType,
-) -> None:
+def test_what_a_task_has_sent_arrives_though_it_fails_as_another_region_restarts() -> None:
     """The second source fails in the round in which the tasks of the first one begin anew."""
     options = {
         "execution.checkpointing.interval": "14ms",

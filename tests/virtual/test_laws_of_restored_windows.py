@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from types import ModuleType
 from typing import Any
 
 from hypothesis import assume, given, note, settings
@@ -13,6 +12,12 @@ from flowcontrol.layout.job import Job
 from flowcontrol.protocol.checkpoints.alignment import ALIGNED, TIMEOUTABLE, UNALIGNED
 from flowcontrol.scenario import Scenario, parse_scenario
 from flowcontrol.virtual import run_job
+from modules import load
+
+random_checkpoints = load("tests/job/checkpoints/random_checkpoints.py")
+random_failures = load("tests/job/failures/random_failures.py")
+random_jobs = load("tests/job/random_jobs.py")
+random_windows = load("tests/job/random_windows.py")
 
 EXAMPLES = settings.default.max_examples // 3
 MOST_RUNS = 24
@@ -52,13 +57,7 @@ def results(job: Job) -> tuple[dict[str, Counter[tuple[Any, ...]]], dict[str, An
     return found, tables
 
 
-def test_the_result_of_a_window_is_that_of_a_run_without_failures(
-    random_jobs: ModuleType,
-    random_checkpoints: ModuleType,
-    random_failures: ModuleType,
-    random_windows: ModuleType,
-    draw_until: Any,
-) -> None:
+def test_the_result_of_a_window_is_that_of_a_run_without_failures(draw_until: Any) -> None:
     """Of the windows that fired in both runs, as neither goes on until all have."""
     seen: Counter[str] = Counter()
     shape = random_jobs.Shape(rounds=(40, 60), is_virtual=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -20,6 +19,11 @@ from flowcontrol.trace.message_table import Window
 from flowcontrol.trace.messages import Message
 from flowcontrol.virtual import run_job
 from flowcontrol.virtual.clock import record
+from modules import load
+
+random_checkpoints = load("tests/job/checkpoints/random_checkpoints.py")
+random_jobs = load("tests/job/random_jobs.py")
+random_systems = load("tests/job/random_systems.py")
 
 EXAMPLES = max(2, settings.default.max_examples // 5)
 TCP = SystemSpec(
@@ -56,9 +60,7 @@ def test_every_transport_has_names_or_a_reason() -> None:
 
 
 @pytest.mark.parametrize("transport", NAMED)
-def test_records_and_grants_add_up(
-    random_jobs: ModuleType, random_systems: ModuleType, whole_kernel: None, transport: str
-) -> None:
+def test_records_and_grants_add_up(whole_kernel: None, transport: str) -> None:
     shape = random_jobs.Shape(is_virtual=True)
 
     @settings(max_examples=EXAMPLES)
@@ -92,9 +94,7 @@ def test_records_and_grants_add_up(
 
 
 @pytest.mark.parametrize("throttle", [name for name in THROTTLE_PARTS if name != "none"])
-def test_a_throttle_s_words_are_as_many_as_it_counts(
-    random_jobs: ModuleType, random_systems: ModuleType, whole_kernel: None, throttle: str
-) -> None:
+def test_a_throttle_s_words_are_as_many_as_it_counts(whole_kernel: None, throttle: str) -> None:
     shape = random_jobs.Shape(is_virtual=True)
 
     @settings(max_examples=EXAMPLES)
@@ -122,9 +122,7 @@ def test_a_throttle_s_words_are_as_many_as_it_counts(
     look()
 
 
-def test_connections_without_credits(
-    random_jobs: ModuleType, random_checkpoints: ModuleType, whole_kernel: None, draw_until: Any
-) -> None:
+def test_connections_without_credits(whole_kernel: None, draw_until: Any) -> None:
     """Sequence numbers without gaps, as many messages as each connection has written."""
     seen: Counter[str] = Counter()
     shape = random_jobs.Shape(is_virtual=True)

@@ -24,6 +24,12 @@ from flowcontrol.virtual import simulate
 from modules import load
 from staged_runs import RoundRows
 
+accounts = load("tests/virtual/accounts.py")
+clocks = load("tests/virtual/clocks.py")
+random_checkpoints = load("tests/job/checkpoints/random_checkpoints.py")
+random_jobs = load("tests/job/random_jobs.py")
+wire_accounts = load("tests/virtual/wire_accounts.py")
+
 EXAMPLES = max(3, settings.default.max_examples // 6)
 CHECKPOINT = "execution.checkpointing."
 LIMIT = "task.checkpoint.alignment.max-size"
@@ -78,14 +84,7 @@ def happened(wires: Any, seen: Counter[str]) -> None:
 
 @pytest.mark.long
 @pytest.mark.holds("tcp", "virtual", "with checkpoints: consistent cuts, random jobs")
-def test_random_jobs_keep_the_rules(
-    random_jobs: ModuleType,
-    random_checkpoints: ModuleType,
-    accounts: ModuleType,
-    wire_accounts: ModuleType,
-    clocks: ModuleType,
-    draw_until: Any,
-) -> None:
+def test_random_jobs_keep_the_rules(draw_until: Any) -> None:
     """After every round all records are somewhere; what a checkpoint took is consistent."""
     seen: Counter[str] = Counter()
 
@@ -117,12 +116,7 @@ def test_random_jobs_keep_the_rules(
 
 
 @pytest.mark.long
-def test_everything_arrives(
-    random_jobs: ModuleType,
-    random_checkpoints: ModuleType,
-    wire_accounts: ModuleType,
-    draw_until: Any,
-) -> None:
+def test_everything_arrives(draw_until: Any) -> None:
     """Once the sources have stopped all records get through, whatever was put aside."""
     read = [0]
 
@@ -145,7 +139,7 @@ def test_everything_arrives(
     assert max(read) > 0
 
 
-def test_a_job_runs_on_beyond_its_rounds(wire_accounts: ModuleType) -> None:
+def test_a_job_runs_on_beyond_its_rounds() -> None:
     """Once a source has finished no checkpoint is due, neither within the run nor behind it."""
     ends = [{"at_s": 0, "rate": 100}, {"at_s": 4, "rate": 0}]
     job = build_physical_graph(job_of(ends, ends, 80))

@@ -13,6 +13,12 @@ from hypothesis import strategies as st
 from flowcontrol.virtual.clock import run_job
 from modules import load
 
+clocks = load("tests/virtual/clocks.py")
+random_checkpoints = load("tests/job/checkpoints/random_checkpoints.py")
+random_deliveries = load("tests/job/delivery/random_deliveries.py")
+random_failures = load("tests/job/failures/random_failures.py")
+random_jobs = load("tests/job/random_jobs.py")
+
 EXAMPLES = settings.default.max_examples
 MOST_RUNS = 12
 
@@ -34,12 +40,6 @@ EVENTS = {
 """What must have happened in some of the runs."""
 
 
-@pytest.fixture(scope="session")
-def random_deliveries() -> ModuleType:
-    """Return ``random_deliveries.py`` of the emulation's tests."""
-    return load("tests/job/delivery/random_deliveries.py")
-
-
 def check(job: Any, random_deliveries: ModuleType) -> Counter[str]:
     """Compare the tables of both clocks row by row; return what has happened."""
     note(f"{job.scenario.to_yaml()}\n{job.checkpoints}\n{job.faults}")
@@ -54,13 +54,7 @@ def check(job: Any, random_deliveries: ModuleType) -> Counter[str]:
 
 @pytest.mark.long
 @pytest.mark.usefixtures("whole_kernel")
-def test_readers_see_the_same(
-    random_jobs: ModuleType,
-    random_checkpoints: ModuleType,
-    random_failures: ModuleType,
-    random_deliveries: ModuleType,
-    draw_until: Any,
-) -> None:
+def test_readers_see_the_same(draw_until: Any) -> None:
     seen: Counter[str] = Counter()
     shape = random_jobs.Shape(rounds=(40, 60), is_virtual=True)
 
@@ -80,13 +74,7 @@ def test_readers_see_the_same(
 @settings(max_examples=max(2, EXAMPLES // 8))
 @given(data=st.data())
 @pytest.mark.usefixtures("whole_kernel")
-def test_of_a_few_jobs_too(
-    clocks: ModuleType,
-    random_checkpoints: ModuleType,
-    random_failures: ModuleType,
-    random_deliveries: ModuleType,
-    data: Any,
-) -> None:
+def test_of_a_few_jobs_too(data: Any) -> None:
     job = data.draw(random_deliveries.small_jobs(random_checkpoints, random_failures))
     check(job, random_deliveries)
     clocks.compare(job)

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -23,6 +22,11 @@ from flowcontrol.virtual import run_job
 from flowcontrol.virtual.clock import record
 from modules import load
 from staged_runs import run_staged
+
+message_replay = load("tests/job/message_replay.py")
+random_checkpoints = load("tests/job/checkpoints/random_checkpoints.py")
+random_failures = load("tests/job/failures/random_failures.py")
+random_jobs = load("tests/job/random_jobs.py")
 
 EXAMPLES = max(2, settings.default.max_examples // 4)
 MOST_RUNS = 12
@@ -46,12 +50,6 @@ OF_CHECKPOINTS = {
     "unaligned barrier",
 }
 OF_FAILURES = {"restart", "ErrorResponse", "CancelPartitionRequest", "died"}
-
-
-@pytest.fixture(scope="session")
-def message_replay() -> ModuleType:
-    """Return ``message_replay.py`` of the emulation's tests: who replays a trace."""
-    return load("tests/job/message_replay.py")
 
 
 def sampled(job: Job) -> Job:
@@ -151,7 +149,7 @@ def happened(job: Job, messages: list[Message]) -> Iterator[str]:
 
 @pytest.mark.holds("credit", "virtual", "a replay of every message: random jobs, each round")
 def test_the_trace_alone_gives_credits_backlogs_and_sequence_numbers(
-    random_jobs: ModuleType, message_replay: ModuleType, whole_kernel: None, draw_until: Any
+    whole_kernel: None, draw_until: Any
 ) -> None:
     seen: Counter[str] = Counter()
     shape = random_jobs.Shape(is_virtual=True)
@@ -174,14 +172,7 @@ def test_the_trace_alone_gives_credits_backlogs_and_sequence_numbers(
 
 @pytest.mark.parametrize("fails", [False, True])
 def test_with_checkpoints_and_failures_too(
-    random_jobs: ModuleType,
-    random_checkpoints: ModuleType,
-    random_failures: ModuleType,
-    message_replay: ModuleType,
-    whole_kernel: None,
-    draw_until: Any,
-    *,
-    fails: bool,
+    whole_kernel: None, draw_until: Any, *, fails: bool
 ) -> None:
     seen: Counter[str] = Counter()
     wanted = OF_FAILURES if fails else OF_CHECKPOINTS
@@ -214,12 +205,7 @@ def with_events(job: Job, messages: list[Message]) -> Iterator[str]:
         yield from ["died"] * any(one.task_manager is not None for one in job.faults.failures)
 
 
-def test_both_clocks_send_the_same_messages(
-    random_jobs: ModuleType,
-    random_checkpoints: ModuleType,
-    random_failures: ModuleType,
-    whole_kernel: None,
-) -> None:
+def test_both_clocks_send_the_same_messages(whole_kernel: None) -> None:
     drawn = random_failures.jobs(random_jobs, random_checkpoints, random_jobs.LIVE)
 
     @settings(max_examples=max(2, EXAMPLES // 2))
@@ -232,9 +218,7 @@ def test_both_clocks_send_the_same_messages(
     look()
 
 
-def test_a_window_has_what_the_whole_run_has_there(
-    random_jobs: ModuleType, whole_kernel: None
-) -> None:
+def test_a_window_has_what_the_whole_run_has_there(whole_kernel: None) -> None:
     """Also where the rounds before it are run in one go."""
 
     @settings(max_examples=max(2, EXAMPLES // 2))
@@ -254,7 +238,7 @@ def test_a_window_has_what_the_whole_run_has_there(
 
 
 def test_the_bytes_are_those_that_the_connections_carry(
-    random_jobs: ModuleType, whole_kernel: None, draw_until: Any
+    whole_kernel: None, draw_until: Any
 ) -> None:
     """A wire is busy for the bytes of its messages; on all channels go as many as are counted."""
     seen: Counter[str] = Counter()

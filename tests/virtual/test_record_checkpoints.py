@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from functools import partial
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -19,6 +18,14 @@ from flowcontrol.state.queues import DATA
 from flowcontrol.systems.transports.record_rounds import QUEUE_MESSAGES
 from flowcontrol.systems.transports.rules import names
 from flowcontrol.trace.round_state import CheckpointState, RoundState, TaskState
+from modules import load
+
+clocks = load("tests/virtual/clocks.py")
+cuts = load("tests/job/checkpoints/cuts.py")
+random_checkpoints = load("tests/job/checkpoints/random_checkpoints.py")
+random_jobs = load("tests/job/random_jobs.py")
+random_systems = load("tests/job/random_systems.py")
+small_checkpoints = load("tests/job/checkpoints/small.py")
 
 pytestmark = pytest.mark.usefixtures("whole_kernel")
 
@@ -90,15 +97,7 @@ def check_withheld(state: RoundState) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("transport", TRANSPORTS)
-def test_the_kernel_does_what_stages_apart_do(
-    clocks: ModuleType,
-    random_jobs: ModuleType,
-    random_systems: ModuleType,
-    random_checkpoints: ModuleType,
-    cuts: ModuleType,
-    draw_until: Any,
-    transport: str,
-) -> None:
+def test_the_kernel_does_what_stages_apart_do(draw_until: Any, transport: str) -> None:
     """After every round, and each completed checkpoint is a consistent cut."""
     seen: Counter[str] = Counter()
     shape = random_jobs.Shape(rounds=(40, 60), is_virtual=True)
@@ -139,9 +138,7 @@ QUICK = {
 
 
 @pytest.mark.parametrize("name", QUICK)
-def test_records_wait_behind_a_barrier_while_the_other_is_missing(
-    clocks: ModuleType, small_checkpoints: ModuleType, cuts: ModuleType, name: str
-) -> None:
+def test_records_wait_behind_a_barrier_while_the_other_is_missing(name: str) -> None:
     """The left source is fast and its queue full; the right one's barrier is there at once.
 
     So the right channel is blocked while the sink works off what is before the left one's.
@@ -163,9 +160,7 @@ def test_records_wait_behind_a_barrier_while_the_other_is_missing(
     assert len(run.completed) >= 1
 
 
-def test_nothing_is_merged_across_a_barrier(
-    clocks: ModuleType, small_checkpoints: ModuleType
-) -> None:
+def test_nothing_is_merged_across_a_barrier() -> None:
     """A queue without a bound has more messages than it keeps apart when the barrier comes."""
     made = small_checkpoints.chain({"source": 300, "sink": 20}, system={"transport": "unbounded"})
     job = small_checkpoints.with_settings(made, interval_us=2_100_000)
@@ -175,9 +170,7 @@ def test_nothing_is_merged_across_a_barrier(
 
 
 @pytest.mark.parametrize(("barriers", "waits"), [(1, True), (3, False)])
-def test_a_task_waits_with_a_barrier_that_has_no_permit(
-    clocks: ModuleType, small_checkpoints: ModuleType, barriers: int, waits: bool
-) -> None:
+def test_a_task_waits_with_a_barrier_that_has_no_permit(barriers: int, waits: bool) -> None:
     """RisingWave: a sink with seconds of records before it, and three checkpoints at a time.
 
     The second barrier waits for the first to be taken, and the source with it: it emits nothing.
@@ -201,9 +194,7 @@ def test_a_task_waits_with_a_barrier_that_has_no_permit(
 
 
 @pytest.mark.parametrize("transport", ["local", "chained"])
-def test_transports_within_a_task_manager(
-    clocks: ModuleType, small_checkpoints: ModuleType, cuts: ModuleType, transport: str
-) -> None:
+def test_transports_within_a_task_manager(transport: str) -> None:
     """Channels that are local, or none at all: the source is the whole task."""
     edges = [("source", "sink", "forward")]
     stages = [{"name": "source", "emit_rate": 100}, {"name": "sink", "service_rate": 80}]
@@ -217,9 +208,7 @@ def test_transports_within_a_task_manager(
         clocks.compare(job, every=(1, 5))
 
 
-def test_a_switch_lets_barriers_of_at_least_once_pass(
-    clocks: ModuleType, small_checkpoints: ModuleType
-) -> None:
+def test_a_switch_lets_barriers_of_at_least_once_pass() -> None:
     """They stand behind records that a stopped sender keeps, and go when it is released."""
     switch = {"name": "hop_hysteresis", "slots": 60, "cache_bytes": 8000}
     made = small_checkpoints.two_inputs(
@@ -247,13 +236,7 @@ def test_a_switch_lets_barriers_of_at_least_once_pass(
 
 @settings(max_examples=max(3, EXAMPLES // 4))
 @given(data=st.data())
-def test_some_jobs_of_any_transport(
-    clocks: ModuleType,
-    random_jobs: ModuleType,
-    random_systems: ModuleType,
-    random_checkpoints: ModuleType,
-    data: Any,
-) -> None:
+def test_some_jobs_of_any_transport(data: Any) -> None:
     """The quick form of the test above."""
     systems = partial(random_systems.systems, data.draw(st.sampled_from(TRANSPORTS)))
     jobs = random_checkpoints.jobs(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import partial
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -14,6 +13,14 @@ from hypothesis import strategies as st
 from flowcontrol.protocol.checkpoints.alignment import ALIGNED, AT_LEAST_ONCE
 from flowcontrol.systems.transports.rules import names
 from flowcontrol.trace.round_state import RoundState
+from modules import load
+
+clocks = load("tests/virtual/clocks.py")
+random_checkpoints = load("tests/job/checkpoints/random_checkpoints.py")
+random_failures = load("tests/job/failures/random_failures.py")
+random_jobs = load("tests/job/random_jobs.py")
+random_systems = load("tests/job/random_systems.py")
+small_checkpoints = load("tests/job/checkpoints/small.py")
 
 pytestmark = pytest.mark.usefixtures("whole_kernel")
 
@@ -52,15 +59,7 @@ class Watch:
 
 @pytest.mark.long
 @pytest.mark.parametrize("transport", TRANSPORTS)
-def test_the_kernel_does_what_stages_apart_do(
-    clocks: ModuleType,
-    random_jobs: ModuleType,
-    random_systems: ModuleType,
-    random_checkpoints: ModuleType,
-    random_failures: ModuleType,
-    draw_until: Any,
-    transport: str,
-) -> None:
+def test_the_kernel_does_what_stages_apart_do(draw_until: Any, transport: str) -> None:
     seen: Counter[str] = Counter()
     shape = random_jobs.Shape(rounds=(40, 60), is_virtual=True)
     jobs = random_failures.jobs(
@@ -96,9 +95,7 @@ QUICK: dict[str, dict[str, float]] = {
 
 
 @pytest.mark.parametrize("transport", QUICK)
-def test_a_channel_goes_on_from_its_checkpoint(
-    clocks: ModuleType, small_checkpoints: ModuleType, transport: str
-) -> None:
+def test_a_channel_goes_on_from_its_checkpoint(transport: str) -> None:
     """The sink fails at 3.45 s, in round 34; the checkpoint of 2 s or the one of 3 s is complete.
 
     Source and sink begin again from what was written before its barrier, with nothing under way.

@@ -18,6 +18,10 @@ from flowcontrol.layout.job import Job
 from flowcontrol.memory.log_sizes import LogSizes
 from flowcontrol.trace.round_state import RoundState
 from flowcontrol.virtual import run_job
+from modules import load
+
+clocks = load("tests/virtual/clocks.py")
+rows_in_windows = load("tests/job/rows_in_windows.py")
 
 EPOCH_MS = 1_356_998_400_000
 COUNT = 400
@@ -76,9 +80,7 @@ def aggregates(column: str) -> dict[str, str]:
 
 @pytest.mark.parametrize("column", ["size", "price"])
 @pytest.mark.parametrize("width", [1, 3])
-def test_results_are_those_of_pandas(
-    rows_in_windows: ModuleType, tmp_path: Path, column: str, width: int
-) -> None:
+def test_results_are_those_of_pandas(tmp_path: Path, column: str, width: int) -> None:
     given = rows()
     into = {"partitioner": "hash"} if width > 1 else None
     more = {"count": {"parallelism": width}, "into": into}
@@ -120,9 +122,7 @@ def assert_is_of_pandas(found: pd.DataFrame, given: pd.DataFrame) -> None:
 
 
 @pytest.mark.parametrize("width", [1, 3])
-def test_several_columns_are_aggregated_at_once(
-    rows_in_windows: ModuleType, tmp_path: Path, width: int
-) -> None:
+def test_several_columns_are_aggregated_at_once(tmp_path: Path, width: int) -> None:
     """Whole numbers, decimals, a column that has none where another has a value."""
     given = with_ways(rows())
     into = {"partitioner": "hash"} if width > 1 else None
@@ -138,9 +138,7 @@ def test_several_columns_are_aggregated_at_once(
 
 
 @pytest.mark.parametrize("mode", ["append", "update", "complete"])
-def test_so_they_are_in_windows_of_spark(
-    rows_in_windows: ModuleType, clocks: ModuleType, tmp_path: Path, mode: str
-) -> None:
+def test_so_they_are_in_windows_of_spark(tmp_path: Path, mode: str) -> None:
     given = with_ways(rows())
     window = {"aggregate": SEVERAL, "output": mode}
     job = replay(rows_in_windows, tmp_path, given, window, time_model="spark", batch_s=0.3)
@@ -157,9 +155,7 @@ def test_so_they_are_in_windows_of_spark(
     assert_is_of_pandas(last, given[is_out])
 
 
-def test_each_of_several_columns_may_have_no_value(
-    rows_in_windows: ModuleType, tmp_path: Path
-) -> None:
+def test_each_of_several_columns_may_have_no_value(tmp_path: Path) -> None:
     none = pd.array([None, 3], "Int64")
     given = pd.DataFrame(
         {"at": [EPOCH_MS] * 2, "city": ["Bonn", "Rome"], "size": none, "way": none[::-1]}
@@ -174,7 +170,7 @@ def test_each_of_several_columns_may_have_no_value(
 
 
 def test_a_full_log_begins_again_with_all_columns(
-    rows_in_windows: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Windows of two stages, of which one has more columns."""
     given, first = with_ways(rows()), LogSizes.first
@@ -208,7 +204,7 @@ def test_a_full_log_begins_again_with_all_columns(
     pd.testing.assert_frame_equal(one[keys], everything[keys])
 
 
-def test_a_window_without_values_has_no_sum(rows_in_windows: ModuleType, tmp_path: Path) -> None:
+def test_a_window_without_values_has_no_sum(tmp_path: Path) -> None:
     given = pd.DataFrame({"at": [EPOCH_MS], "city": ["Rome"], "size": pd.array([None], "Int64")})
     found = results(replay(rows_in_windows, tmp_path, given, {"aggregate": aggregates("size")}))
     [row] = found.to_dict("records")
@@ -217,9 +213,7 @@ def test_a_window_without_values_has_no_sum(rows_in_windows: ModuleType, tmp_pat
 
 
 @pytest.mark.parametrize("sign", [1, -1])
-def test_an_average_is_right_where_a_sum_stops(
-    sign: int, rows_in_windows: ModuleType, tmp_path: Path
-) -> None:
+def test_an_average_is_right_where_a_sum_stops(sign: int, tmp_path: Path) -> None:
     """Of the first column and of a further one."""
     size, count = sign * 17 * 10**17, 8
     city, at = ["Rome"] * count, [EPOCH_MS] * count
@@ -234,7 +228,7 @@ def test_an_average_is_right_where_a_sum_stops(
         assert (row["lo"], row["hi"], row["n"]) == (size, size, count)
 
 
-def test_a_column_of_decimals_holds_numbers(rows_in_windows: ModuleType, tmp_path: Path) -> None:
+def test_a_column_of_decimals_holds_numbers(tmp_path: Path) -> None:
     """As prices in a table mostly do; results are doubles."""
     prices = [Decimal("0.10"), Decimal("0.20"), None, Decimal("-7.25")]
     given = pd.DataFrame({"at": [EPOCH_MS] * 4, "city": ["Rome"] * 4, "price": prices})
@@ -245,7 +239,7 @@ def test_a_column_of_decimals_holds_numbers(rows_in_windows: ModuleType, tmp_pat
     }  # fmt: skip
 
 
-def test_a_slow_sink_changes_no_result(rows_in_windows: ModuleType, tmp_path: Path) -> None:
+def test_a_slow_sink_changes_no_result(tmp_path: Path) -> None:
     """Sums of decimals neither: they are whole numbers of a power of ten."""
     window = {"aggregate": aggregates("price")}
     fast = results(replay(rows_in_windows, tmp_path, rows(), window))
@@ -254,7 +248,7 @@ def test_a_slow_sink_changes_no_result(rows_in_windows: ModuleType, tmp_path: Pa
     pd.testing.assert_frame_equal(fast, slow, check_exact=True)
 
 
-def test_each_row_is_counted_once_or_late(rows_in_windows: ModuleType, tmp_path: Path) -> None:
+def test_each_row_is_counted_once_or_late(tmp_path: Path) -> None:
     job = replay(rows_in_windows, tmp_path, rows(), {})
     mapping = job.scenario.canonical()
     for delay_s, is_late in ((0.2, False), (0, True)):
@@ -265,9 +259,7 @@ def test_each_row_is_counted_once_or_late(rows_in_windows: ModuleType, tmp_path:
         assert (last.late_records > 0) == is_late
 
 
-def test_windows_of_the_clock_take_rows_without_times(
-    rows_in_windows: ModuleType, tmp_path: Path
-) -> None:
+def test_windows_of_the_clock_take_rows_without_times(tmp_path: Path) -> None:
     given = rows()
     job = replay(rows_in_windows, tmp_path, given, {"trigger": "processing_time"})
     mapping = job.scenario.canonical()
@@ -278,9 +270,7 @@ def test_windows_of_the_clock_take_rows_without_times(
     assert counts.to_dict() == first["city"].fillna("null").value_counts().to_dict()
 
 
-def test_the_last_watermark_may_wait_for_a_buffer(
-    rows_in_windows: ModuleType, clocks: ModuleType, tmp_path: Path
-) -> None:
+def test_the_last_watermark_may_wait_for_a_buffer(tmp_path: Path) -> None:
     """Behind the last row; what falls due at the source meanwhile is lost, as it is before."""
     made, few = rows_in_windows, "taskmanager.network.memory."
     source = made.source(
@@ -306,7 +296,7 @@ def test_the_last_watermark_may_wait_for_a_buffer(
     assert any(waited)
 
 
-def test_lags_are_behind_the_furthest_source(rows_in_windows: ModuleType, tmp_path: Path) -> None:
+def test_lags_are_behind_the_furthest_source(tmp_path: Path) -> None:
     """Not behind the clock, with which times of 2013 have nothing to do; as the page has them."""
     job = replay(rows_in_windows, tmp_path, rows(), {}, count={"service_rate": 100}, duration_s=5)
     tables = run_job(job).tables

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,10 @@ import pytest
 
 from flowcontrol.trace.round_state import RoundState
 from flowcontrol.virtual import run_job
+from modules import load
+
+clocks = load("tests/virtual/clocks.py")
+rows_in_windows = load("tests/job/rows_in_windows.py")
 
 COUNT = 400
 OPTIONS: dict[str, Any] = {
@@ -35,11 +38,7 @@ FAILURES = [{"at_s": 0.93, "stage": "count", "subtask": 0}, {"at_s": 1.71, "task
     ],
 )
 def test_a_restart_finds_the_rows_where_they_were(
-    clocks: ModuleType,
-    rows_in_windows: ModuleType,
-    tmp_path: Path,
-    unaligned: dict[str, Any],
-    has_times: bool,
+    tmp_path: Path, unaligned: dict[str, Any], has_times: bool
 ) -> None:
     draw = np.random.default_rng(5)
     at = 10 * np.arange(COUNT) - draw.integers(0, 200, COUNT)

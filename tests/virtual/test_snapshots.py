@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -14,6 +13,8 @@ from flowcontrol.results.tables import checkpoint_tables
 from flowcontrol.scenario import parse_scenario
 from flowcontrol.virtual import run_job, simulate
 from modules import load
+
+clocks = load("tests/virtual/clocks.py")
 
 small = load("tests/job/checkpoints/small.py")
 watched_runs: Any = load("tests/job/watched_runs.py")
@@ -47,7 +48,7 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
 
 @pytest.mark.parametrize("stops", [False, True])
 @pytest.mark.parametrize("name", CASES)
-def test_the_kernel_does_what_stages_apart_do(clocks: ModuleType, name: str, stops: bool) -> None:
+def test_the_kernel_does_what_stages_apart_do(name: str, stops: bool) -> None:
     """Whether it is stopped in every round, or as seldom as it likes."""
     rates, states, cluster = CASES[name]
     saved = [{"at_s": 2.3, "stop": True}] if stops else [{"at_s": 2.3}]
@@ -61,7 +62,7 @@ def test_the_kernel_does_what_stages_apart_do(clocks: ModuleType, name: str, sto
 
 
 @pytest.mark.parametrize("stage", ["source", "map", "sink"])
-def test_tasks_that_work_in_no_time_stand_still_too(clocks: ModuleType, stage: str) -> None:
+def test_tasks_that_work_in_no_time_stand_still_too(stage: str) -> None:
     """And sleep until their synchronous part is over, whatever arrives meanwhile."""
     stages = [
         {"name": "source", "emit_rate": 100, "arrival_rate": 90, "placement": [0]},
@@ -75,9 +76,7 @@ def test_tasks_that_work_in_no_time_stand_still_too(clocks: ModuleType, stage: s
 
 
 @pytest.mark.parametrize("emit_rate", [3, 40, 1000])
-def test_a_source_that_reads_a_log_stops_and_its_log_does_not(
-    clocks: ModuleType, emit_rate: int
-) -> None:
+def test_a_source_that_reads_a_log_stops_and_its_log_does_not(emit_rate: int) -> None:
     """What is being read when the job stops is not emitted, and waits with what comes later."""
     stages = [
         {"name": "source", "emit_rate": emit_rate, "arrival_rate": 37, "placement": [0]},

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import ModuleType
 from typing import Any
 
 import pyarrow as pa
@@ -17,6 +16,11 @@ from flowcontrol.records import EVENT_TIME, FAULT_TOLERANCE, MACHINES, RESULTS
 from flowcontrol.scenario import Scenario, load_scenario
 from flowcontrol.virtual import simulate
 from flowcontrol.virtual.clock import run_job
+from modules import load
+
+jobs = load("tests/job/small_jobs.py")
+random_jobs = load("tests/job/random_jobs.py")
+references = load("tests/virtual/references.py")
 
 ALL = {**RESULTS, **FAULT_TOLERANCE, **EVENT_TIME, **MACHINES}
 INTERVAL = "options.execution.checkpointing.interval"
@@ -87,9 +91,7 @@ def sampled() -> list[Any]:
 
 
 @pytest.mark.parametrize(("name", "duration_s", "interval_s"), sampled())
-def test_the_tables_are_the_live_clocks(
-    name: str, duration_s: float, interval_s: float, references: ModuleType
-) -> None:
+def test_the_tables_are_the_live_clocks(name: str, duration_s: float, interval_s: float) -> None:
     job = loaded(name, f"duration_s={duration_s}", f"sample_interval_s={interval_s}")
     tables = run_job(job).tables
     assert_same(tables, references.live_tables(job))
@@ -98,9 +100,7 @@ def test_the_tables_are_the_live_clocks(
     assert len(tables["latency"]) > 0
 
 
-def test_a_full_last_buffer_is_released_but_not_in_the_backlog(
-    jobs: ModuleType, references: ModuleType
-) -> None:
+def test_a_full_last_buffer_is_released_but_not_in_the_backlog() -> None:
     """A record is a buffer, nothing flushes: the last one shows when another is added."""
     job = jobs.job(
         [jobs.source(10, record_bytes=4096), jobs.sink(0)],
@@ -116,9 +116,7 @@ def test_a_full_last_buffer_is_released_but_not_in_the_backlog(
     assert [tuple(row.values()) for row in rows] == expected
 
 
-def test_those_of_random_jobs_too(
-    random_jobs: ModuleType, references: ModuleType, draw_until: Any
-) -> None:
+def test_those_of_random_jobs_too(draw_until: Any) -> None:
     rows = dict.fromkeys([*RESULTS, *MACHINES], 0)
 
     @settings(max_examples=settings.default.max_examples * 3 // 5)

@@ -18,7 +18,13 @@ from flowcontrol.scenario import Scenario, check_clock, load_scenario, parse_sce
 from flowcontrol.scenario.system import SystemSpec
 from flowcontrol.systems import tcp as t
 from flowcontrol.virtual import simulate
+from modules import load
 from staged_runs import RoundRows
+
+accounts = load("tests/virtual/accounts.py")
+clocks = load("tests/virtual/clocks.py")
+random_jobs = load("tests/job/random_jobs.py")
+wire_accounts = load("tests/virtual/wire_accounts.py")
 
 CONF = Path(__file__).resolve().parents[2] / "conf"
 NETMEM = "taskmanager.network.memory."
@@ -148,7 +154,7 @@ BY_HAND = {  # round: what stands after it
 }
 
 
-def test_a_message_is_staged_and_reading_goes_on(wire_accounts: ModuleType) -> None:
+def test_a_message_is_staged_and_reading_goes_on() -> None:
     """B stands still until 20 ms. The kernel has room for two messages, the marks are 2 and 1."""
     stop = [{"at_s": 0, "rate": 0}, {"at_s": 0.02, "rate": 1000}]
     emits = [{"at_s": 0, "rate": 1000}, {"at_s": 0.011, "rate": 0}]
@@ -158,7 +164,7 @@ def test_a_message_is_staged_and_reading_goes_on(wire_accounts: ModuleType) -> N
     assert {i: found[i] for i in BY_HAND} == BY_HAND
 
 
-def test_who_waits_for_one_gate_holds_up_all_channels(wire_accounts: ModuleType) -> None:
+def test_who_waits_for_one_gate_holds_up_all_channels() -> None:
     """B.1 never reads, B.0 does: it gets what came before the message that is staged."""
     stages = [
         {"name": "A", "parallelism": 2, "emit_rate": 1000, "placement": [0, 0]},
@@ -175,7 +181,7 @@ def test_who_waits_for_one_gate_holds_up_all_channels(wire_accounts: ModuleType)
     assert {0, 1} == set(channels[1:])
 
 
-def test_connections_are_served_in_the_order_of_waiting(wire_accounts: ModuleType) -> None:
+def test_connections_are_served_in_the_order_of_waiting() -> None:
     """Three senders on machines of their own want the four buffers of one gate: turn by turn."""
     stages = [
         {"name": "A", "parallelism": 3, "emit_rate": 1000, "placement": [0, 1, 2]},
@@ -192,7 +198,7 @@ def test_connections_are_served_in_the_order_of_waiting(wire_accounts: ModuleTyp
     assert [b - a for a, b in zip(before, after, strict=True)] == [10, 10, 10]
 
 
-def test_a_flush_closes_the_buffer(wire_accounts: ModuleType) -> None:
+def test_a_flush_closes_the_buffer() -> None:
     """A record of 100 bytes a round, flushed: small messages, each in a buffer of its own."""
     stages = [
         {"name": "A", "emit_rate": 1000, "record_bytes": 100},
@@ -267,7 +273,7 @@ def test_too_few_buffers_are_refused() -> None:
 # ---------------------------------------------------------------- places and networks
 
 
-def test_all_is_local(wire_accounts: ModuleType) -> None:
+def test_all_is_local() -> None:
     """No connection; a subtask that is slow holds up nobody but its producer."""
     stages = [
         {"name": "A", "parallelism": 2, "emit_rate": 1000, "placement": [0, 0]},
@@ -308,7 +314,7 @@ def test_bandwidth_limits_all_edges_between_two_machines(latency_ms: float) -> N
     assert rates(run, "B")[0] == pytest.approx(300, rel=0.05)
 
 
-def test_a_window_over_a_long_way(wire_accounts: ModuleType) -> None:
+def test_a_window_over_a_long_way() -> None:
     """The sockets' bytes over a round trip, 20 rounds, are the most that a connection carries."""
     found = []
     for messages in (10, 20):
@@ -388,13 +394,7 @@ def drawn_parts(draw: Any, drawn: Scenario) -> Scenario:
 @pytest.mark.holds("tcp", "virtual", "its rules after every round, random jobs")
 @settings(max_examples=EXAMPLES)
 @given(data=st.data())
-def test_random_jobs_keep_the_rules(
-    random_jobs: ModuleType,
-    accounts: ModuleType,
-    clocks: ModuleType,
-    wire_accounts: ModuleType,
-    data: Any,
-) -> None:
+def test_random_jobs_keep_the_rules(data: Any) -> None:
     """Records, pools, bytes, marks and order after every round, also on slow networks."""
     made = drawn_parts(
         data.draw, data.draw(random_jobs.scenarios(random_jobs.Shape(is_virtual=True)))
@@ -409,7 +409,7 @@ def test_random_jobs_keep_the_rules(
 
 @settings(max_examples=EXAMPLES)
 @given(data=st.data())
-def test_everything_arrives(random_jobs: ModuleType, wire_accounts: ModuleType, data: Any) -> None:
+def test_everything_arrives(data: Any) -> None:
     """Once the sources have stopped all records get through, however little room there is."""
     made = drained(data.draw, random_jobs)
     note(made.to_yaml())
@@ -434,13 +434,7 @@ def drained(draw: Any, random_jobs: ModuleType) -> Scenario:
     return made.model_copy(update={"options": options, "stages": fast})
 
 
-def test_random_jobs_fill_their_connections(
-    random_jobs: ModuleType,
-    accounts: ModuleType,
-    clocks: ModuleType,
-    wire_accounts: ModuleType,
-    draw_until: Any,
-) -> None:
+def test_random_jobs_fill_their_connections(draw_until: Any) -> None:
     """The strategies reach what they are meant to reach."""
     seen: Counter[str] = Counter()
     hard = ("remote", "staged", "others wait", "not writable", "end queued")
@@ -464,9 +458,7 @@ def test_random_jobs_fill_their_connections(
         assert seen[name] >= FILLED // 20, name
 
 
-def test_random_jobs_that_drain_use_their_connections(
-    random_jobs: ModuleType, accounts: ModuleType, clocks: ModuleType, wire_accounts: ModuleType
-) -> None:
+def test_random_jobs_that_drain_use_their_connections() -> None:
     """What has to arrive does travel, and the end behind it; drawn alike each time."""
     used, ended = [], []
 

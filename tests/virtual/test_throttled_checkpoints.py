@@ -18,6 +18,11 @@ from flowcontrol.trace.round_state import RoundState
 from flowcontrol.virtual import run_job
 from modules import load
 
+clocks = load("tests/virtual/clocks.py")
+random_checkpoints = load("tests/job/checkpoints/random_checkpoints.py")
+random_jobs = load("tests/job/random_jobs.py")
+random_systems = load("tests/job/random_systems.py")
+
 pytestmark = pytest.mark.usefixtures("whole_kernel")
 
 watched_runs = load("tests/job/watched_runs.py")
@@ -48,14 +53,7 @@ def is_allowed(job: Job) -> bool:
 
 @pytest.mark.long
 @pytest.mark.parametrize("throttle", IN_ROWS)
-def test_the_kernel_does_what_stages_apart_do(
-    clocks: ModuleType,
-    random_jobs: ModuleType,
-    random_systems: ModuleType,
-    random_checkpoints: ModuleType,
-    draw_until: Any,
-    throttle: str,
-) -> None:
+def test_the_kernel_does_what_stages_apart_do(draw_until: Any, throttle: str) -> None:
     seen: Counter[str] = Counter()
 
     def watch(state: RoundState) -> None:
@@ -80,12 +78,7 @@ def test_the_kernel_does_what_stages_apart_do(
 
 
 @pytest.mark.parametrize("throttle", ["global_hysteresis", "static_admission"])
-def test_the_tables_are_those_of_a_coordinator_that_looks_every_round(
-    random_jobs: ModuleType,
-    random_systems: ModuleType,
-    random_checkpoints: ModuleType,
-    throttle: str,
-) -> None:
+def test_the_tables_are_those_of_a_coordinator_that_looks_every_round(throttle: str) -> None:
     """Also where controller and coordinator have the kernel stop in the same round."""
 
     @settings(max_examples=max(3, EXAMPLES // 3))

@@ -22,7 +22,11 @@ from flowcontrol.scenario import parse_scenario
 from flowcontrol.scenario.system import THROTTLE_PARTS
 from flowcontrol.systems.throttles.throttled_source import ThrottledSource
 from flowcontrol.virtual import simulate
+from modules import load
 from staged_runs import resumed, run_staged
+
+random_jobs = load("tests/job/random_jobs.py")
+random_systems = load("tests/job/random_systems.py")
 
 EXAMPLES = settings.default.max_examples // 4
 IN_ROWS = ("global_hysteresis", "stepwise_sleep", "pid_rate", "static_admission")
@@ -85,9 +89,7 @@ class Run:
 @pytest.mark.holds("pid_rate", "virtual", "stages apart: every state, random jobs")
 @pytest.mark.holds("static_admission", "virtual", "stages apart: every state, random jobs")
 @pytest.mark.parametrize("throttle", IN_ROWS)
-def test_the_kernel_does_what_stages_apart_do(
-    random_jobs: ModuleType, random_systems: ModuleType, throttle: str, draw_until: Any
-) -> None:
+def test_the_kernel_does_what_stages_apart_do(throttle: str, draw_until: Any) -> None:
     commands: set[tuple[int, int, int]] = set()
 
     @settings(max_examples=EXAMPLES)
@@ -105,9 +107,7 @@ def test_the_kernel_does_what_stages_apart_do(
 
 
 @pytest.mark.parametrize("throttle", IN_ROWS)
-def test_stages_go_on_from_any_round(
-    random_jobs: ModuleType, random_systems: ModuleType, throttle: str
-) -> None:
+def test_stages_go_on_from_any_round(throttle: str) -> None:
     @settings(max_examples=EXAMPLES)
     @given(data=st.data())
     def look(data: Any) -> None:
@@ -126,9 +126,7 @@ def test_stages_go_on_from_any_round(
 @pytest.mark.holds("aimd_rate", "virtual", "what was offered and commanded, random jobs")
 @pytest.mark.holds("frontier_lag", "virtual", "what was offered and commanded, random jobs")
 @pytest.mark.parametrize("throttle", [name for name in THROTTLE_PARTS if name != "none"])
-def test_what_is_offered_is_emitted_or_kept_and_nothing_beyond_a_command(
-    random_jobs: ModuleType, random_systems: ModuleType, throttle: str
-) -> None:
+def test_what_is_offered_is_emitted_or_kept_and_nothing_beyond_a_command(throttle: str) -> None:
     @settings(max_examples=EXAMPLES)
     @given(data=st.data())
     def look(data: Any) -> None:

@@ -30,6 +30,13 @@ from flowcontrol.trace.round_state import RoundState, TaskState
 from flowcontrol.virtual import run_job
 from modules import load
 
+clocks = load("tests/virtual/clocks.py")
+cuts = load("tests/job/checkpoints/cuts.py")
+random_checkpoints = load("tests/job/checkpoints/random_checkpoints.py")
+random_event_time = load("tests/job/random_event_time.py")
+random_jobs = load("tests/job/random_jobs.py")
+random_windows = load("tests/job/random_windows.py")
+
 watched_runs: Any = load("tests/job/watched_runs.py")
 
 EXAMPLES = max(60, settings.default.max_examples)
@@ -117,14 +124,7 @@ def times(random_windows: ModuleType, random_event_time: ModuleType) -> Any:
     return draw
 
 
-def test_each_checkpoint_is_a_consistent_cut(
-    random_jobs: ModuleType,
-    random_checkpoints: ModuleType,
-    random_windows: ModuleType,
-    random_event_time: ModuleType,
-    cuts: ModuleType,
-    draw_until: Any,
-) -> None:
+def test_each_checkpoint_is_a_consistent_cut(draw_until: Any) -> None:
     """Bytes put into a channel before the barrier are processed or persisted, marks too."""
     seen: Counter[str] = Counter()
     shape = random_jobs.Shape(rounds=(25, 40), is_virtual=True)
@@ -156,9 +156,7 @@ def test_each_checkpoint_is_a_consistent_cut(
 
 @settings(max_examples=max(3, COMPARED // 3))
 @given(data=st.data())
-def test_the_tables_are_those_of_a_coordinator_that_looks_every_round(
-    random_jobs: ModuleType, random_checkpoints: ModuleType, random_windows: ModuleType, data: Any
-) -> None:
+def test_the_tables_are_those_of_a_coordinator_that_looks_every_round(data: Any) -> None:
     """With the sizes of the windows, which make checkpoints larger."""
     shape = random_jobs.Shape(rounds=(30, 40), is_virtual=True)
     job = data.draw(random_checkpoints.jobs(random_jobs, shape, times=random_windows.windowed))
@@ -175,14 +173,7 @@ def test_the_tables_are_those_of_a_coordinator_that_looks_every_round(
 @pytest.mark.holds(
     "credit", "virtual", "stages apart: event time beside checkpoints after every round"
 )
-def test_the_kernel_does_what_stages_apart_do(
-    clocks: ModuleType,
-    random_jobs: ModuleType,
-    random_checkpoints: ModuleType,
-    random_windows: ModuleType,
-    random_event_time: ModuleType,
-    draw_until: Any,
-) -> None:
+def test_the_kernel_does_what_stages_apart_do(draw_until: Any) -> None:
     seen: Counter[str] = Counter()
     shape = random_jobs.Shape(rounds=(25, 40), is_virtual=True)
     tight, overtaking = replace(shape, is_tight=True), [TIMEOUTABLE, UNALIGNED]
@@ -217,7 +208,7 @@ def test_the_kernel_does_what_stages_apart_do(
     assert EVENTS - set(seen) == set()
 
 
-def test_a_sender_is_woken_by_a_buffer_that_comes_back_empty(clocks: ModuleType) -> None:
+def test_a_sender_is_woken_by_a_buffer_that_comes_back_empty() -> None:
     """A barrier overtook all that was in it, so its channel sends no message for it."""
     prefix = "execution.checkpointing."
     keys = {"partitioner": "hash", "key_distribution": {"kind": "uniform", "keys": 7}}

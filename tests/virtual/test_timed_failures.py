@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -15,6 +14,14 @@ from flowcontrol.layout.job import Job
 from flowcontrol.protocol.checkpoints.alignment import AT_LEAST_ONCE, TIMEOUTABLE, UNALIGNED
 from flowcontrol.trace.channel_state import BufferKind
 from flowcontrol.trace.round_state import RoundState, TaskState
+from modules import load
+
+clocks = load("tests/virtual/clocks.py")
+random_checkpoints = load("tests/job/checkpoints/random_checkpoints.py")
+random_event_time = load("tests/job/random_event_time.py")
+random_failures = load("tests/job/failures/random_failures.py")
+random_jobs = load("tests/job/random_jobs.py")
+random_windows = load("tests/job/random_windows.py")
 
 EXAMPLES = settings.default.max_examples // 3
 MOST_RUNS = 12
@@ -68,15 +75,7 @@ class Watch:
 @pytest.mark.holds(
     "credit", "virtual", "stages apart: event time beside failures after every round"
 )
-def test_the_kernel_does_what_stages_apart_do(
-    clocks: ModuleType,
-    random_jobs: ModuleType,
-    random_checkpoints: ModuleType,
-    random_failures: ModuleType,
-    random_windows: ModuleType,
-    random_event_time: ModuleType,
-    draw_until: Any,
-) -> None:
+def test_the_kernel_does_what_stages_apart_do(draw_until: Any) -> None:
     seen: Counter[str] = Counter()
     shape = random_jobs.Shape(rounds=(30, 45), is_virtual=True)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from types import ModuleType
 from typing import Any
 
 import pandas as pd
@@ -17,6 +16,8 @@ from flowcontrol.memory.places import FLAG_RESULTS, FLAG_WINDOWS
 from flowcontrol.scenario import parse_scenario
 from flowcontrol.virtual import run_job, simulate
 from modules import load
+
+clocks = load("tests/virtual/clocks.py")
 
 # ---------------------------------------------------------------- laws
 
@@ -99,7 +100,7 @@ def test_a_key_is_at_one_subtask() -> None:
     ],
 )  # fmt: skip
 def test_a_key_is_that_of_its_name_on_every_edge(
-    clocks: ModuleType, one: dict[str, Any], other: dict[str, Any], names: Any
+    one: dict[str, Any], other: dict[str, Any], names: Any
 ) -> None:
     """Also where edges name them in another order, or some of them alone."""
     given = small.mapping(small.TUMBLING, source={}, count={"parallelism": 3})
@@ -121,9 +122,7 @@ def test_a_key_is_that_of_its_name_on_every_edge(
 
 
 @pytest.mark.parametrize("is_on", [False, True])
-def test_both_clocks_take_a_snapshot_in_a_burst_if_timers_are_interruptible(
-    clocks: ModuleType, is_on: bool
-) -> None:
+def test_both_clocks_take_a_snapshot_in_a_burst_if_timers_are_interruptible(is_on: bool) -> None:
     """400 results of one watermark need 8 s; checkpoints are asked for once a second."""
     given = small.bursting(is_on=is_on, duration_s=8)
     bursts: dict[int, set[int]] = {}

@@ -28,6 +28,9 @@ from flowcontrol.experiments.compare.limits import job_limits
 from flowcontrol.layout.physical_graph import build_physical_graph
 from flowcontrol.scenario import load_scenario
 from flowcontrol.virtual import simulate
+from modules import load
+
+experiment = load("tests/experiments/compare/experiment.py")
 
 Run = Phase = Any
 """Of ``experiment.py``."""
@@ -60,9 +63,7 @@ def grown(run: Run, series: Any, phase: Phase) -> float:
 )
 @of_phases
 @of_batches
-def test_what_is_not_served_is_in_the_log_or_in_one_batch(
-    name: str, number: int, experiment: ModuleType
-) -> None:
+def test_what_is_not_served_is_in_the_log_or_in_one_batch(name: str, number: int) -> None:
     run = experiment.ran(name)
     phase = run.phases()[number]
     length = phase.end_s - phase.start_s
@@ -79,7 +80,7 @@ def test_what_is_not_served_is_in_the_log_or_in_one_batch(
 
 
 @of_phases
-def test_kafka_streams_takes_a_poll_at_a_time(number: int, experiment: ModuleType) -> None:
+def test_kafka_streams_takes_a_poll_at_a_time(number: int) -> None:
     """The consumer idles from the end of a batch for a trip: the next poll follows at once.
 
     So it follows, in lumps of 1000; in front of it the log takes the rest.
@@ -100,9 +101,7 @@ def test_kafka_streams_takes_a_poll_at_a_time(number: int, experiment: ModuleTyp
 
 
 @of_phases
-def test_spark_streaming_falls_below_and_keeps_its_floor(
-    number: int, experiment: ModuleType
-) -> None:
+def test_spark_streaming_falls_below_and_keeps_its_floor(number: int) -> None:
     """The batches formed before the first slow one is done wait for it; for each the rate falls.
 
     A delay of 5 intervals takes all of the rate (integral 0.2), but never below ``min_rate``.
@@ -133,7 +132,7 @@ def emissions(run: Run, phase: Phase) -> list[tuple[float, float]]:
 
 
 @of_phases
-def test_structured_streaming_takes_whatever_waits(number: int, experiment: ModuleType) -> None:
+def test_structured_streaming_takes_whatever_waits(number: int) -> None:
     """The log is empty when a batch begins; the next comes when that is done, and is larger."""
     run = experiment.ran("structured-streaming")
     phase = run.phases()[number]
@@ -162,7 +161,7 @@ def test_structured_streaming_takes_whatever_waits(number: int, experiment: Modu
 
 @pytest.mark.holds("stepwise_sleep", "virtual", "the classic experiment: what its rules make of it")
 @of_phases
-def test_jstorm_sleeps_whole_milliseconds(number: int, experiment: ModuleType) -> None:
+def test_jstorm_sleeps_whole_milliseconds(number: int) -> None:
     """It reacts when all four samples of a period were above 80 % of 1024, and then undershoots."""
     run = experiment.ran("jstorm-2.1")
     phase, values = run.phases()[number], run.values
@@ -210,7 +209,7 @@ def swing_of(system: str, experiment: ModuleType) -> float:
 @pytest.mark.holds("credit", "virtual", "each other's swing on `conf/oscillation.yaml`")
 @pytest.mark.holds("global_hysteresis", "virtual", "each other's swing on `conf/oscillation.yaml`")
 @pytest.mark.holds("stepwise_sleep", "virtual", "each other's swing on `conf/oscillation.yaml`")
-def test_a_switch_swings_most_and_credits_least(experiment: ModuleType) -> None:
+def test_a_switch_swings_most_and_credits_least() -> None:
     """A switch at least five times as much as credits, steps of sleep in between."""
     flink, jstorm, storm = (swing_of(s, experiment) for s in ("flink", "jstorm-2.1", "storm-1"))
     assert storm >= 5 * flink

@@ -30,6 +30,8 @@ from flowcontrol.state.queues import (
 )
 from modules import load
 
+cuts = load("tests/job/checkpoints/cuts.py")
+
 small = load("tests/job/checkpoints/small.py")
 
 
@@ -55,7 +57,7 @@ def sent(states: list[Any], edge: str, kind: int) -> list[int]:
 # ---- one channel
 
 
-def test_a_barrier_takes_a_round_a_hop(cuts: ModuleType) -> None:
+def test_a_barrier_takes_a_round_a_hop() -> None:
     """Nothing waits: trigger 1000, source 1100, map 1200, sink 1300, its answer 1400."""
     run, states = run_of(cuts, small.chain({"source": 100, "map": 500, "sink": 500}))
     assert small.rounds_of(run, 1) == {0: (11, 100, 0), 1: (12, 200, 0), 2: (13, 300, 0)}
@@ -64,9 +66,7 @@ def test_a_barrier_takes_a_round_a_hop(cuts: ModuleType) -> None:
     assert sent(states, "map->sink", ALIGNED_BARRIER)[0] == 12
 
 
-def test_an_aligned_barrier_blocks_its_subpartition_until_consumption_resumes(
-    cuts: ModuleType,
-) -> None:
+def test_an_aligned_barrier_blocks_its_subpartition_until_consumption_resumes() -> None:
     """Sent in 11, read and resumed in 12, heard in 13: 11 and 12 end blocked, with backlog 0."""
     _, states = run_of(cuts, small.chain({"source": 100, "sink": 500}))
     for number, blocked, blocks, resumed in ((10, 0, 0, 0), (11, 1, 1, 0), (12, 1, 1, 0)):
@@ -84,7 +84,7 @@ def test_an_aligned_barrier_blocks_its_subpartition_until_consumption_resumes(
     assert any(not is_event(m.message) for m in out.under_way)
 
 
-def test_a_barrier_takes_no_segment_and_no_credit(cuts: ModuleType) -> None:
+def test_a_barrier_takes_no_segment_and_no_credit() -> None:
     """The same job without checkpoints uses the same buffers until the barrier has cut one."""
     made = small.chain({"source": 300, "sink": 100})
     _, with_barrier = run_of(cuts, made)
@@ -98,7 +98,7 @@ def test_a_barrier_takes_no_segment_and_no_credit(cuts: ModuleType) -> None:
     assert with_barrier[11].channel("source->sink")[0].state.events == 1  # behind the data
 
 
-def test_a_barrier_cuts_the_open_buffer(cuts: ModuleType) -> None:
+def test_a_barrier_cuts_the_open_buffer() -> None:
     """Without a flusher nothing goes but whole buffers, and what a barrier stands behind."""
     made = small.chain({"source": 30, "sink": 500}, {"execution.buffer-timeout.interval": -1})
     _, states = run_of(cuts, made)
@@ -113,7 +113,7 @@ def test_a_barrier_cuts_the_open_buffer(cuts: ModuleType) -> None:
     assert (out.state.is_open, out.state.unread) == (1, 1200)  # three records behind the barrier
 
 
-def test_an_unaligned_barrier_overtakes_on_both_sides(cuts: ModuleType) -> None:
+def test_an_unaligned_barrier_overtakes_on_both_sides() -> None:
     """A sink of 100 records a second in front of which 60 kB wait takes it in round 12."""
     run, states = run_of(cuts, small.chain({"source": 400, "sink": 100}, small.UNALIGNED))
     assert small.rounds_of(run, 1) == {0: (11, 100, 0), 1: (12, 200, 0)}
@@ -129,7 +129,7 @@ def test_an_unaligned_barrier_overtakes_on_both_sides(cuts: ModuleType) -> None:
     assert UNALIGNED_BARRIER not in [message.kind for message in into.queue]
 
 
-def test_a_timeoutable_barrier_turns_in_the_output_when_its_time_is_over(cuts: ModuleType) -> None:
+def test_a_timeoutable_barrier_turns_in_the_output_when_its_time_is_over() -> None:
     """Triggered at 1000, timeout 300: in round 13 it overtakes what it has waited behind."""
     run, states = run_of(cuts, small.chain({"source": 400, "sink": 100}, small.TIMEOUT))
     for number in (11, 12):
@@ -142,9 +142,7 @@ def test_a_timeoutable_barrier_turns_in_the_output_when_its_time_is_over(cuts: M
     assert states[13].channel("source->sink")[0].state.persisted > 0
 
 
-def test_a_timeoutable_barrier_that_has_left_persists_nothing_of_the_output(
-    cuts: ModuleType,
-) -> None:
+def test_a_timeoutable_barrier_that_has_left_persists_nothing_of_the_output() -> None:
     """It is read in time: an aligned checkpoint, which blocks as one."""
     run, states = run_of(cuts, small.chain({"source": 100, "sink": 500}, small.TIMEOUT))
     assert sent(states, "source->sink", TIMEOUTABLE_BARRIER)[0] == 11
@@ -153,7 +151,7 @@ def test_a_timeoutable_barrier_that_has_left_persists_nothing_of_the_output(
     assert run.control.coordinator.statistics(1).persisted == 0
 
 
-def test_a_savepoint_waits_for_its_turn_in_every_exactly_once_mode(cuts: ModuleType) -> None:
+def test_a_savepoint_waits_for_its_turn_in_every_exactly_once_mode() -> None:
     made = small.chain(
         {"source": 400, "sink": 100},
         {**small.UNALIGNED, f"{small.PREFIX}interval": "9s"},
@@ -170,7 +168,7 @@ def test_a_savepoint_waits_for_its_turn_in_every_exactly_once_mode(cuts: ModuleT
 # ---- several channels
 
 
-def test_the_channel_that_has_delivered_is_blocked_until_the_other_has(cuts: ModuleType) -> None:
+def test_the_channel_that_has_delivered_is_blocked_until_the_other_has() -> None:
     """Left has little in flight, right fills its buffers: the sink waits for right's barrier."""
     run, states = run_of(cuts, small.two_inputs(100, 400, 200))
     blocked = [s.number for s in states[:22] if s.task("sink").checkpoints.channels[0].is_blocked]
@@ -187,7 +185,7 @@ def test_the_channel_that_has_delivered_is_blocked_until_the_other_has(cuts: Mod
     assert [one.is_blocked for one in channels] == [0, 0]
 
 
-def test_at_least_once_blocks_nothing(cuts: ModuleType) -> None:
+def test_at_least_once_blocks_nothing() -> None:
     run, states = run_of(cuts, small.two_inputs(100, 400, 200, small.AT_LEAST_ONCE))
     ack, delay, alignment = small.rounds_of(run, 1)[2]
     assert alignment > 0
@@ -198,9 +196,7 @@ def test_at_least_once_blocks_nothing(cuts: ModuleType) -> None:
     assert all(s.channel("left->sink")[0].state.blocks == 0 for s in states)
 
 
-def test_the_first_barrier_triggers_an_unaligned_checkpoint_and_the_last_ends_it(
-    cuts: ModuleType,
-) -> None:
+def test_the_first_barrier_triggers_an_unaligned_checkpoint_and_the_last_ends_it() -> None:
     """Left's barrier leaves in time, right's turns in its output: the sink switches at 1300."""
     run, states = run_of(cuts, small.two_inputs(100, 400, 200, small.TIMEOUT))
     # Left's barrier is announced at 1200; it counts as the first one when it is pulled forward.
@@ -216,7 +212,7 @@ def test_the_first_barrier_triggers_an_unaligned_checkpoint_and_the_last_ends_it
     run.check_cut(1)
 
 
-def test_one_pointwise_input_keeps_all_inputs_of_its_task_aligned(cuts: ModuleType) -> None:
+def test_one_pointwise_input_keeps_all_inputs_of_its_task_aligned() -> None:
     """And behind that task the barrier overtakes again."""
     stages = [
         {"name": "left", "emit_rate": 100, "placement": [0]},
@@ -242,7 +238,7 @@ def test_one_pointwise_input_keeps_all_inputs_of_its_task_aligned(cuts: ModuleTy
 ENDS = [{"at_s": 0, "rate": 100}, {"at_s": 1.2, "rate": 0}]
 
 
-def test_an_end_counts_as_a_barrier(cuts: ModuleType) -> None:
+def test_an_end_counts_as_a_barrier() -> None:
     """Left ends at 1.2 s and finishes with checkpoint 2, so the third is that of the others."""
     run, _ = run_of(cuts, small.two_inputs(ENDS, 100, 400))
     assert sorted(small.rounds_of(run, 2)) == [0, 1, 2]
@@ -251,7 +247,7 @@ def test_an_end_counts_as_a_barrier(cuts: ModuleType) -> None:
     assert (found.status, found.acknowledged, found.subtasks) == ("completed", 3, 3)
 
 
-def test_a_task_finishes_with_a_checkpoint_taken_after_its_data_ended(cuts: ModuleType) -> None:
+def test_a_task_finishes_with_a_checkpoint_taken_after_its_data_ended() -> None:
     """FLIP-147. Its data ends in round 11, checkpoint 2 is triggered in 20 and complete in 23.
 
     The end of the data goes in round 13, when the barrier of checkpoint 1 blocks no more. Both
@@ -271,7 +267,7 @@ def test_a_task_finishes_with_a_checkpoint_taken_after_its_data_ended(cuts: Modu
     assert run.control.coordinator.ids == (1, 2)  # all have finished: no checkpoint any more
 
 
-def test_without_checkpoints_after_tasks_finish_an_end_is_an_end(cuts: ModuleType) -> None:
+def test_without_checkpoints_after_tasks_finish_an_end_is_an_end() -> None:
     """The source finishes at once; from then on no checkpoint starts."""
     option = {f"{small.PREFIX}checkpoints-after-tasks-finish": False}
     run, states = run_of(cuts, small.two_inputs(ENDS, 100, 400, option))
@@ -280,7 +276,7 @@ def test_without_checkpoints_after_tasks_finish_an_end_is_an_end(cuts: ModuleTyp
     assert run.control.coordinator.ids == (1,)
 
 
-def test_a_source_inside_a_record_waits_with_its_trigger(cuts: ModuleType) -> None:
+def test_a_source_inside_a_record_waits_with_its_trigger() -> None:
     """Records larger than all buffers: the barrier waits for the rest of one to be written."""
     made = small.chain(
         {"source": 10, "sink": 1},
@@ -296,7 +292,7 @@ def test_a_source_inside_a_record_waits_with_its_trigger(cuts: ModuleType) -> No
     assert small.rounds_of(run, 1)[0][1] == 100 + 100 * len(waits)
 
 
-def test_what_expires_before_its_barrier_is_cancelled_downstream(cuts: ModuleType) -> None:
+def test_what_expires_before_its_barrier_is_cancelled_downstream() -> None:
     """The source is inside a record when checkpoint 1 expires: a marker goes in its place."""
     made = small.chain_of_large(
         small.chain(
@@ -322,7 +318,7 @@ def test_what_expires_before_its_barrier_is_cancelled_downstream(cuts: ModuleTyp
 @pytest.mark.parametrize("floating", [2, 8, 30])
 @pytest.mark.parametrize("rate", [50, 100, 237])
 def test_an_aligned_barrier_takes_as_long_as_what_is_ahead_of_it_takes_to_drain(
-    cuts: ModuleType, rate: int, floating: int
+    rate: int, floating: int
 ) -> None:
     """Within a round a hop: trigger, data ahead of the barrier over the rate, and the answer."""
     options = {f"{small.NETMEM}floating-buffers-per-gate": floating}
@@ -344,9 +340,7 @@ def run_triggered_ms(run: Any, checkpoint: int) -> float:
 
 
 @pytest.mark.parametrize("rate", [20, 50, 100])
-def test_an_unaligned_barrier_takes_a_round_a_hop_whatever_is_in_flight(
-    cuts: ModuleType, rate: int
-) -> None:
+def test_an_unaligned_barrier_takes_a_round_a_hop_whatever_is_in_flight(rate: int) -> None:
     """And the rest of the record in hand."""
     made = small.chain({"source": 600, "map": 600, "sink": rate}, small.UNALIGNED)
     run, _ = run_of(cuts, made)
@@ -356,9 +350,7 @@ def test_an_unaligned_barrier_takes_a_round_a_hop_whatever_is_in_flight(
         assert 400 <= duration <= 400 + record_ms + 100
 
 
-def test_the_first_checkpoint_comes_at_the_interval_and_others_at_its_multiples(
-    cuts: ModuleType,
-) -> None:
+def test_the_first_checkpoint_comes_at_the_interval_and_others_at_its_multiples() -> None:
     run, _ = run_of(cuts, small.chain({"source": 10, "sink": 100}))
     own = run.control.coordinator
     assert [own.statistics(id).triggered for id in own.ids] == [10**6 * n for n in (1, 2, 3, 4)]
@@ -377,7 +369,7 @@ def test_an_at_least_once_checkpoint_is_taken_with_its_own_time() -> None:
     assert (own.triggered_id, own.created) == (2, 2000)
 
 
-def test_what_expires_before_it_is_written_is_not_acknowledged(cuts: ModuleType) -> None:
+def test_what_expires_before_it_is_written_is_not_acknowledged() -> None:
     """The source takes checkpoint 1 in round 11; in 16 it hears that it has expired.
 
     Its barrier stands behind 60 kB then, and would overtake them at 3000.
@@ -397,7 +389,7 @@ def test_what_expires_before_it_is_written_is_not_acknowledged(cuts: ModuleType)
     assert run.cuts[1].written  # it was taken
 
 
-def test_a_job_stops_with_a_savepoint(cuts: ModuleType) -> None:
+def test_a_job_stops_with_a_savepoint() -> None:
     """Asked for at 1000: the source emits nothing from round 11 on; all have it at 1300.
 
     The source hears that in 14 and finishes, the sink when its input has ended.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -15,6 +14,11 @@ from flowcontrol.ledger.audit import audit
 from flowcontrol.protocol.checkpoints.alignment import AT_LEAST_ONCE
 from modules import load
 from staged_runs import RoundRows, resumed, round_rows
+
+cuts = load("tests/job/checkpoints/cuts.py")
+jobs = load("tests/job/small_jobs.py")
+random_checkpoints = load("tests/job/checkpoints/random_checkpoints.py")
+random_jobs = load("tests/job/random_jobs.py")
 
 watched_runs: Any = load("tests/job/watched_runs.py")
 
@@ -48,9 +52,7 @@ EVENTS = {
 
 
 @pytest.mark.long
-def test_each_checkpoint_is_a_consistent_cut(
-    random_jobs: ModuleType, random_checkpoints: ModuleType, cuts: ModuleType, draw_until: Any
-) -> None:
+def test_each_checkpoint_is_a_consistent_cut(draw_until: Any) -> None:
     happened: Counter[str] = Counter()
     shape = random_jobs.Shape(rounds=(40, 70), is_virtual=True)
 
@@ -76,13 +78,7 @@ def test_each_checkpoint_is_a_consistent_cut(
 
 @settings(max_examples=EXAMPLES // 4, phases=(Phase.explicit, Phase.reuse, Phase.generate))
 @given(data=st.data())
-def test_a_job_goes_on_after_any_round_from_what_it_has_published(
-    random_jobs: ModuleType,
-    random_checkpoints: ModuleType,
-    cuts: ModuleType,
-    jobs: ModuleType,
-    data: Any,
-) -> None:
+def test_a_job_goes_on_after_any_round_from_what_it_has_published(data: Any) -> None:
     """And every link passes the audit, and each completed checkpoint is a consistent cut."""
     shape = random_jobs.Shape(rounds=(25, 40))
     job = data.draw(random_checkpoints.jobs(random_jobs, shape))
@@ -102,9 +98,7 @@ def test_a_job_goes_on_after_any_round_from_what_it_has_published(
 
 @settings(max_examples=EXAMPLES // 4, phases=(Phase.explicit, Phase.reuse, Phase.generate))
 @given(data=st.data())
-def test_a_control_that_is_looked_at_only_when_it_asks_for_it_comes_to_the_same(
-    random_jobs: ModuleType, random_checkpoints: ModuleType, data: Any
-) -> None:
+def test_a_control_that_is_looked_at_only_when_it_asks_for_it_comes_to_the_same(data: Any) -> None:
     """That of each stage is, that of the observer is looked at before every round."""
     shape = random_jobs.Shape(rounds=(25, 40), is_virtual=True)
     job = data.draw(random_checkpoints.jobs(random_jobs, shape))

@@ -16,6 +16,11 @@ from flowcontrol.systems.transports.rules import names
 from modules import load
 from staged_runs import resumed
 
+cuts = load("tests/job/checkpoints/cuts.py")
+random_checkpoints = load("tests/job/checkpoints/random_checkpoints.py")
+random_jobs = load("tests/job/random_jobs.py")
+random_systems = load("tests/job/random_systems.py")
+
 small = load("tests/job/checkpoints/small.py")
 EXAMPLES = settings.default.max_examples // 8
 QUICK = ("blocking_queue", "batched_credit")
@@ -38,13 +43,7 @@ def check_whole_and_resumed(cuts: ModuleType, job: Job, data: Any) -> None:
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
-def test_a_job_goes_on_after_any_round_from_what_it_has_published(
-    random_jobs: ModuleType,
-    random_systems: ModuleType,
-    random_checkpoints: ModuleType,
-    cuts: ModuleType,
-    transport: str,
-) -> None:
+def test_a_job_goes_on_after_any_round_from_what_it_has_published(transport: str) -> None:
     shape = random_jobs.Shape(rounds=(25, 40))
     drawn = random_checkpoints.jobs(
         random_jobs,
@@ -66,9 +65,7 @@ def test_a_job_goes_on_after_any_round_from_what_it_has_published(
 
 @pytest.mark.parametrize("system", ["blocking_queue", "batched_credit"])
 @pytest.mark.parametrize("slots", [20, 60, 100])
-def test_a_barrier_takes_as_long_as_what_is_ahead_of_it(
-    cuts: ModuleType, system: str, slots: int
-) -> None:
+def test_a_barrier_takes_as_long_as_what_is_ahead_of_it(system: str, slots: int) -> None:
     """The source is held up, so all slots are taken: the sink works them off at 100 a second.
 
     The source hears of the checkpoint a round after its trigger; within a round a hop.
@@ -86,7 +83,7 @@ def test_a_barrier_takes_as_long_as_what_is_ahead_of_it(
         assert abs(at_sink[1] - (100 + slots * 10)) <= 100
 
 
-def test_without_a_bound_it_takes_ever_longer(cuts: ModuleType) -> None:
+def test_without_a_bound_it_takes_ever_longer() -> None:
     """Triggered at 1 s, when 1.1 s have left 220 records: 2.2 s of the sink's time behind it."""
     made = small.chain({"source": 300, "sink": 100}, system={"transport": "unbounded"})
     run = cuts.CheckpointRun(small.with_settings(made, max_concurrent=3))

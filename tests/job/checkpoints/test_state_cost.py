@@ -18,6 +18,8 @@ from flowcontrol.protocol.checkpoints.barriers import TAKEN
 from flowcontrol.scenario import parse_scenario
 from modules import load
 
+cuts = load("tests/job/checkpoints/cuts.py")
+
 small = load("tests/job/checkpoints/small.py")
 
 MB = 1_000_000
@@ -69,12 +71,12 @@ def taken_of(run: Any, checkpoint: int) -> list[Any]:
 # ---- durations
 
 
-def test_without_a_state_a_checkpoint_takes_no_time_to_write(cuts: ModuleType) -> None:
+def test_without_a_state_a_checkpoint_takes_no_time_to_write() -> None:
     run = run_of(cuts, small.chain(RATES))
     assert figures(run, 1) == {0: (1200, 0, 0, 0), 1: (1300, 0, 0, 0), 2: (1400, 0, 0, 0)}
 
 
-def test_a_task_acknowledges_when_it_has_stood_still_and_written(cuts: ModuleType) -> None:
+def test_a_task_acknowledges_when_it_has_stood_still_and_written() -> None:
     """Map takes it at 1200, stands still until 1500, writes for 250 ms; the sink is not held up."""
     state = {"bytes": 250_000, "sync_ms": 300}
     run = run_of(cuts, with_states(small.chain(RATES), {"map": state}))
@@ -86,7 +88,7 @@ def test_a_task_acknowledges_when_it_has_stood_still_and_written(cuts: ModuleTyp
     assert run.control.coordinator.statistics(1).end_to_end == 900_000
 
 
-def test_tasks_of_one_manager_share_its_bandwidth(cuts: ModuleType) -> None:
+def test_tasks_of_one_manager_share_its_bandwidth() -> None:
     """Map writes alone from 1200 to 1300, then each has half: its other half lasts until 1500.
 
     The sink has written 100 kB by then, and writes the rest alone by 1700.
@@ -108,7 +110,7 @@ def test_tasks_of_one_manager_share_its_bandwidth(cuts: ModuleType) -> None:
     assert (figures(apart, 1)[1][2], figures(apart, 1)[2][2]) == (200, 300)
 
 
-def test_channel_state_is_written_beside_the_state(cuts: ModuleType) -> None:
+def test_channel_state_is_written_beside_the_state() -> None:
     """acknowledgement = max(trigger + state, last barrier + in flight), sharing the bandwidth."""
     made = small.chain({"source": 400, "sink": 100}, small.UNALIGNED)
     slow = with_states(made, {"sink": {"bytes": 100_000}}, upload_bytes_per_s=200_000)
@@ -123,7 +125,7 @@ def test_channel_state_is_written_beside_the_state(cuts: ModuleType) -> None:
     )
 
 
-def test_async_counts_the_wait_for_the_last_barrier(cuts: ModuleType) -> None:
+def test_async_counts_the_wait_for_the_last_barrier() -> None:
     """Unaligned: the sink takes it at the first barrier, and the other comes by way of map."""
     stages = [
         {"name": "left", "emit_rate": 100, "placement": [0]},
@@ -143,7 +145,7 @@ def test_async_counts_the_wait_for_the_last_barrier(cuts: ModuleType) -> None:
 # ---- sizes
 
 
-def test_a_checkpoint_refers_to_the_last_one_that_the_task_knows_of(cuts: ModuleType) -> None:
+def test_a_checkpoint_refers_to_the_last_one_that_the_task_knows_of() -> None:
     """The first writes all; the next ones a tenth of what was there, and all that is new."""
     state = {"bytes": 100_000, "bytes_per_record": 100, "incremental_share": 0.1}
     run = run_of(cuts, with_states(small.chain(RATES), {"map": state}))
@@ -157,7 +159,7 @@ def test_a_checkpoint_refers_to_the_last_one_that_the_task_knows_of(cuts: Module
         assert wrote == now - before + before // 10
 
 
-def test_a_checkpoint_that_failed_is_nothing_to_refer_to(cuts: ModuleType) -> None:
+def test_a_checkpoint_that_failed_is_nothing_to_refer_to() -> None:
     """Every one expires, so each writes all of it; the job endures none of them."""
     state = {"bytes": 2 * MB, "incremental_share": 0}
     options = {f"{small.PREFIX}timeout": "1s"}
@@ -170,9 +172,7 @@ def test_a_checkpoint_that_failed_is_nothing_to_refer_to(cuts: ModuleType) -> No
 
 
 @pytest.mark.parametrize("tolerable", [1, 2])
-def test_a_job_fails_after_more_timeouts_than_it_tolerates(
-    cuts: ModuleType, tolerable: int
-) -> None:
+def test_a_job_fails_after_more_timeouts_than_it_tolerates(tolerable: int) -> None:
     options = {
         f"{small.PREFIX}timeout": "1s",
         f"{small.PREFIX}tolerable-failed-checkpoints": tolerable,
@@ -182,7 +182,7 @@ def test_a_job_fails_after_more_timeouts_than_it_tolerates(
     assert failed.index(next(at for at in failed if at >= 0)) == 10 + 10 * (tolerable + 1)
 
 
-def test_uploads_of_an_aborted_checkpoint_are_given_up(cuts: ModuleType) -> None:
+def test_uploads_of_an_aborted_checkpoint_are_given_up() -> None:
     """Of 600 kB, 2 has written 400 when map takes 3 in 1.7 s; it hears of the end of 2 in 1.9 s.
 
     Until then they share, and 3 has 500 kB left to write alone.
@@ -196,7 +196,7 @@ def test_uploads_of_an_aborted_checkpoint_are_given_up(cuts: ModuleType) -> None
     assert task_of(run, 3, 1).async_ == 700_000
 
 
-def test_keys_count_until_all_have_come(cuts: ModuleType) -> None:
+def test_keys_count_until_all_have_come() -> None:
     """Of 120 keys each subtask has some: 30 bytes each; at 50 records a second all have come."""
     stages = [
         {"name": "source", "emit_rate": 100, "placement": [0]},
@@ -222,9 +222,7 @@ def test_keys_count_until_all_have_come(cuts: ModuleType) -> None:
 
 
 @pytest.mark.parametrize("sync_ms", [0, 50, 200, 450])
-def test_a_server_loses_the_synchronous_part_of_each_period(
-    cuts: ModuleType, sync_ms: float
-) -> None:
+def test_a_server_loses_the_synchronous_part_of_each_period(sync_ms: float) -> None:
     """Lost capacity = sync / period, to the record; at least once, so that it never starves."""
     made = small.chain({"source": 300, "sink": 100}, small.AT_LEAST_ONCE, duration_s=20)
     run = run_of(cuts, with_states(made, {"sink": {"sync_ms": sync_ms}}))
@@ -237,7 +235,7 @@ def test_a_server_loses_the_synchronous_part_of_each_period(
     assert abs(ended - begun - expected) <= 1
 
 
-def test_a_task_in_its_synchronous_part_is_busy(cuts: ModuleType) -> None:
+def test_a_task_in_its_synchronous_part_is_busy() -> None:
     """Map has next to nothing to do: 100 of 10,000 records/s, and 250 ms of each second."""
     rates = {"source": 100, "map": 10_000, "sink": 10_000}
     run = run_of(cuts, with_states(small.chain(rates), {"map": {"sync_ms": 250}}))
@@ -246,7 +244,7 @@ def test_a_task_in_its_synchronous_part_is_busy(cuts: ModuleType) -> None:
     assert sum(task.backpressured_us for task in tasks) == 0
 
 
-def test_a_relay_stands_still_while_its_records_wait(cuts: ModuleType) -> None:
+def test_a_relay_stands_still_while_its_records_wait() -> None:
     """It takes the checkpoint in round 12, and nothing up in rounds 12 to 14."""
     stages = [
         {"name": "source", "emit_rate": 100, "placement": [0]},
@@ -262,7 +260,7 @@ def test_a_relay_stands_still_while_its_records_wait(cuts: ModuleType) -> None:
     assert [state.task("map").busy_us for state in run.states[13:15]] == [100_000] * 2
 
 
-def test_a_source_emits_nothing_in_its_synchronous_part(cuts: ModuleType) -> None:
+def test_a_source_emits_nothing_in_its_synchronous_part() -> None:
     """As in a stall: what falls due meanwhile is not made up for. It is busy."""
     run = run_of(cuts, with_states(small.chain(RATES), {"source": {"sync_ms": 400}}))
     emitted = [state.task("source").taken for state in run.states]
@@ -271,7 +269,7 @@ def test_a_source_emits_nothing_in_its_synchronous_part(cuts: ModuleType) -> Non
     assert [state.task("source").busy_us for state in run.states[11:15]] == [100_000] * 4
 
 
-def test_a_source_with_a_log_makes_up_for_its_synchronous_part(cuts: ModuleType) -> None:
+def test_a_source_with_a_log_makes_up_for_its_synchronous_part() -> None:
     made = small.chain({"source": 200, "sink": 500})
     mapping = made.scenario.canonical()
     mapping["stages"][0]["arrival_rate"] = 100
@@ -283,7 +281,7 @@ def test_a_source_with_a_log_makes_up_for_its_synchronous_part(cuts: ModuleType)
     assert run.states[20].task("source").state.taken == pytest.approx(210, abs=2)
 
 
-def test_a_manager_that_uploads_slows_its_tasks_down(cuts: ModuleType) -> None:
+def test_a_manager_that_uploads_slows_its_tasks_down() -> None:
     """Half of each second map uploads, and the sink beside it then has 60 % of its rate."""
     rates = {"source": 900, "map": 600, "sink": 100}
     made = small.chain(rates, small.AT_LEAST_ONCE, duration_s=20)
@@ -303,7 +301,7 @@ def test_a_manager_that_uploads_slows_its_tasks_down(cuts: ModuleType) -> None:
 # ---- notifications and savepoints
 
 
-def test_tasks_are_notified_a_latency_after_the_end(cuts: ModuleType) -> None:
+def test_tasks_are_notified_a_latency_after_the_end() -> None:
     run = cuts.CheckpointRun(small.chain(RATES))
     heard: list[Any] = []
     run.control.on_notification = heard.append
@@ -322,7 +320,7 @@ def test_tasks_are_notified_a_latency_after_the_end(cuts: ModuleType) -> None:
 
 
 @pytest.mark.parametrize("options", [{}, small.UNALIGNED, small.TIMEOUT])
-def test_a_savepoint_aligns_and_writes_all(cuts: ModuleType, options: dict[str, Any]) -> None:
+def test_a_savepoint_aligns_and_writes_all(options: dict[str, Any]) -> None:
     """It neither refers to the checkpoint before nor is it notified, and nothing refers to it."""
     made = small.chain({"source": 400, "sink": 100}, options, savepoints=[{"at_s": 2.55}])
     state = {"bytes": 10_000, "incremental_share": 0}
@@ -341,7 +339,7 @@ def test_a_savepoint_aligns_and_writes_all(cuts: ModuleType, options: dict[str, 
 
 @pytest.mark.parametrize(("options", "triggered"), [({}, 2.0), (small.UNALIGNED, 3.0)])
 def test_a_savepoint_is_forced_only_while_unaligned_is_off(
-    cuts: ModuleType, options: dict[str, Any], triggered: float
+    options: dict[str, Any], triggered: float
 ) -> None:
     """Checkpoint 1 lasts from 1.0 to 3.0 s; the savepoint of 2.0 s waits for it if it has to.
 
@@ -354,7 +352,7 @@ def test_a_savepoint_is_forced_only_while_unaligned_is_off(
     assert saved.triggered / 1e6 == triggered
 
 
-def test_savepoints_need_no_interval(cuts: ModuleType) -> None:
+def test_savepoints_need_no_interval() -> None:
     options = {f"{small.PREFIX}interval": "10min"}
     made = small.chain(RATES, options, savepoints=[{"at_s": 1.0}, {"at_s": 3.0}])
     mapping = made.scenario.canonical()
@@ -367,9 +365,7 @@ def test_savepoints_need_no_interval(cuts: ModuleType) -> None:
 
 @pytest.mark.parametrize("has_interval", [True, False])
 @pytest.mark.parametrize("has_log", [True, False])
-def test_a_job_stops_with_its_savepoint(
-    cuts: ModuleType, has_interval: bool, has_log: bool
-) -> None:
+def test_a_job_stops_with_its_savepoint(has_interval: bool, has_log: bool) -> None:
     """The sources emit nothing behind the barrier; what is before it is processed, and all end."""
     made = small.chain({"source": 150, "sink": 100}, savepoints=[{"at_s": 2.0, "stop": True}])
     mapping = made.scenario.canonical()

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from types import ModuleType
 from typing import Any
 
 from hypothesis import assume, given, note, settings
+
+from modules import load
+
+failing = load("tests/job/failures/runs.py")
+random_checkpoints = load("tests/job/checkpoints/random_checkpoints.py")
+random_failures = load("tests/job/failures/random_failures.py")
+random_jobs = load("tests/job/random_jobs.py")
 
 IS_LONG = "FLOWCONTROL_LONG" in os.environ
 EXAMPLES = settings.default.max_examples
@@ -32,13 +38,7 @@ EVENTS = {
 """What must have happened in some of the runs."""
 
 
-def test_nothing_is_lost_or_doubled_in_what_is_restored(
-    random_jobs: ModuleType,
-    random_checkpoints: ModuleType,
-    random_failures: ModuleType,
-    failing: ModuleType,
-    draw_until: Any,
-) -> None:
+def test_nothing_is_lost_or_doubled_in_what_is_restored(draw_until: Any) -> None:
     """The long form goes on until all has happened."""
     seen: Counter[str] = Counter()
     shape = random_jobs.Shape(rounds=(40, 70), is_virtual=True) if IS_LONG else random_jobs.LIVE
