@@ -276,5 +276,5 @@ def test_no_output_lies_where_a_run_keeps_its_state() -> None:
         stages = [MAPPING["stages"][0], {**MAPPING["stages"][1]}]
         folder = str(place.relative_to("/run"))
         stages[1]["output"] = {"format": "delta", "path": folder}
-        with pytest.raises(ScenarioError, match="where a run reserved for the results"):
+        with pytest.raises(ScenarioError, match="reserved for the results of the run"):
             parse_scenario({**MAPPING, "stages": stages})
