@@ -1,4 +1,4 @@
-"""Waits that are no backpressure: for round trips, for a connection's wire, for triggers.
+"""Waits other than backpressure: for round trips, for a connection's wire, for triggers.
 
 A credit and the buffer that it lets go take two rounds at least, however short the network's
 latency. A window of credits that is small against two rounds limits a run, and not its job.

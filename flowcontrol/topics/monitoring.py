@@ -74,8 +74,8 @@ def sampling_summary(tables: Tables, scenario: Scenario, keys: SamplingKeys) -> 
     and set; ``requests_per_set``: for one set of every task; ``stages``: by stage the finished sets
     (``from_s``, ``t_s``, ``level``, ``ratio`` of the worst subtask, and by timers over the same
     time ``timer_level`` and ``timer_ratio``), ``differs_s``: for how long the page showed another
-    level than the timers, ``hidden_s``: of that a milder one, and ``unseen``: times of such back
-    pressure that no sample fell into.
+    level than the timers, ``hidden_s``: of that a milder one, and ``unseen``: times of such
+    backpressure that no sample fell into.
     """
     samples, frame = tables["samples"].to_pandas(), result_frame(tables, "stages")
     heads = _heads(scenario)
