@@ -98,6 +98,8 @@ class StreamTask(Task):
     """1: a source that may be paused, as its group is aligned; constant."""
     has_window: int = 0
     """1: its first operator is a window; constant."""
+    has_requests: int = 0
+    """1: it writes what it takes up to a destination, in requests; constant."""
     is_firing: int = 0
     """1: a burst of results is under way (:mod:`flowcontrol.protocol.tasks.windowing`)."""
     yields: int = 0

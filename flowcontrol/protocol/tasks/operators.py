@@ -187,6 +187,11 @@ def put_out(worker: Worker, task: StreamTask, may_write: int) -> None:
                 may_write = 0
             fifo_push(worker.pending(writer), channel)
             task.is_pending = 1
+    if task.has_requests == 1:
+        if may_write == 1:
+            worker.write_requests()
+        else:
+            task.is_pending = 1
 
 
 def write_pending(worker: Worker, task: StreamTask) -> int:
@@ -209,6 +214,8 @@ def write_pending(worker: Worker, task: StreamTask) -> int:
             if writer.left_bytes > 0:
                 return 0
             fifo_pop(pending)
+    if task.has_requests == 1:
+        worker.write_requests()
     task.is_pending = 0
     return 1
 

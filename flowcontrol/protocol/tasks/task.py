@@ -83,6 +83,8 @@ STARVED: Final = 1
 """Why a task stopped: it has no input."""
 BLOCKED: Final = 2
 """Why a task stopped: an output is unavailable."""
+WAITING: Final = 3
+"""Why a task stopped: its thread waits for the destination of its requests."""
 
 
 def emit(worker: Worker, task: StreamTask, end: int) -> int:
@@ -177,6 +179,8 @@ def serve(worker: Worker, task: StreamTask, gates: Sequence[Gate], union: Row, e
             return CAPACITY
         if write_pending(worker, task) == 0:
             return BLOCKED
+        if task.has_requests == 1 and worker.waits_for_requests() == 1:
+            return WAITING
         if is_server and task.ready >= end:
             # The record in service is done: the next one is asked for, if it may be begun.
             if task.ready == end and task.goes_on == 1 and outputs_available(worker, task) == 1:
@@ -206,8 +210,12 @@ def take_up(worker: Worker, task: StreamTask, gates: Sequence[Gate], end: int) -
             on_mark(worker, task, gates)
             return
     may_write = 1
+    if task.has_requests == 1:
+        count = min(count, worker.room_for_requests())
     if task.kind == SERVER:
         count = startable(task, count, end)
+        if task.has_requests == 1 and count > 1:  # all of them are written in this round
+            count = max(1, min(count, (end - task.ready) // task.unit))
         spend(worker, task, count)
         may_write = 1 if task.ready <= end else 0
     worker.note_taken(count)
@@ -263,7 +271,9 @@ def account(
     """
     blocked, waiting = 1 if reason == BLOCKED else 0, task.queued - task.withheld + task.is_firing
     busy = lost = 0
-    if task.kind == SOURCE:
+    if reason == WAITING:
+        busy = whole
+    elif task.kind == SOURCE:
         lost = service.blocked_source_us(whole - syncing, task.due, done, blocked, available)
         busy = syncing + service.emitting_us(whole - syncing - lost, done, task.cost_ns)
     elif task.kind == RELAY:

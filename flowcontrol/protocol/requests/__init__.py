@@ -1,0 +1,1 @@
+"""Requests of sinks: batches, what is in flight, rate limits, retries."""

@@ -1,0 +1,191 @@
+"""The state of a sink with requests in flight: its buffer, its window, what it waits for.
+
+Places of entries and of requests count from 1, so 0 says that there is none. Times are rounds of a
+clock, or whatever unit its caller has.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+NONE = 0
+"""A place that there is not."""
+NEVER = -1
+"""A time that does not come."""
+
+
+@dataclass(slots=True)
+class Entry:
+    """Records of one size that a source emitted at one time, one after the other."""
+
+    next: int = NONE
+    """Place of the next one of its list; of a free one: of the next free one."""
+    first: int = 0
+    """Number of the first record, among all that the task has taken up."""
+    count: int = 0
+    """Records."""
+    size: int = 0
+    """Of each, bytes."""
+    emitted: int = 0
+    """When the source emitted them."""
+    fails: int = 0
+    """1: the answer of the request in which they are will say that they failed."""
+    tries: int = 0
+    """Requests in which they have been."""
+
+
+@dataclass(slots=True)
+class EntryList:
+    """Entries one behind the other."""
+
+    head: int = NONE
+    """Place of the first one."""
+    tail: int = NONE
+    """Place of the last one."""
+    records: int = 0
+    """Records in them all."""
+    nbytes: int = 0
+    """Bytes in them all."""
+
+
+@dataclass(slots=True)
+class Request:
+    """A request in flight; a free place has the number 0."""
+
+    number: int = 0
+    """How many there were up to this one."""
+    entries: EntryList = field(default_factory=EntryList)
+    """What is in it."""
+    asked: int = 0
+    """Records that were to be in it: so many of the window it takes up."""
+    sent: int = 0
+    """When it was sent."""
+    due: int = NEVER
+    """When its answer comes."""
+    expires: int = NEVER
+    """When it times out."""
+
+
+@dataclass(slots=True)
+class WriterSettings:
+    """What a writer may do (``AsyncSinkWriterConfiguration``); constant."""
+
+    batch: int = 1
+    """Records of a request (``maxBatchSize``), above 0."""
+    batch_bytes: int = 1
+    """Bytes of a request (``maxBatchSizeInBytes``), at least those of a record."""
+    in_flight: int = 1
+    """Requests in flight (``maxInFlightRequests``), above 0."""
+    buffered: int = 2
+    """Records in the buffer (``maxBufferedRequests``), above ``batch``."""
+    buffer_time: int = 1
+    """Time after which a record leaves the buffer (``maxTimeInBufferMS``), above 0."""
+    timeout: int = NEVER
+    """Time after which a request counts as failed (``requestTimeoutMS``)."""
+    has_window: int = 1
+    """1: the records in flight are limited (``CongestionControlRateLimitingStrategy``)."""
+    increase: int = 10
+    """By which the window grows with a request without failures, above 0."""
+    decrease: int = 500_000
+    """By which it shrinks with another one, millionths, between 0 and 1,000,000."""
+    threshold: int = 1
+    """The most that the window grows to, records."""
+
+
+@dataclass(slots=True)
+class SinkWriter:
+    """How far a writer is (``AsyncSinkWriter``)."""
+
+    buffer: EntryList = field(default_factory=EntryList)
+    """What is to be sent, the oldest first."""
+    window: int = 1
+    """Records that may be in flight."""
+    in_flight: int = 0
+    """Requests in flight."""
+    in_flight_records: int = 0
+    """Records in flight, as far as the window knows: those that were asked for."""
+    timer: int = NEVER
+    """When the buffer's timer fires."""
+    next_at: int = NEVER
+    """When the next answer comes, a request times out, or the timer fires."""
+    waits: int = 0
+    """What the task does until it may go on: RESTING, WRITING, FLUSHING, ENDING or ENDING_FLUSH
+    (:mod:`flowcontrol.protocol.requests.async_sink`)."""
+    is_draining: int = 0
+    """1: the buffer's timer has fired, and the buffer is not yet empty."""
+    again: EntryList = field(default_factory=EntryList)
+    """What has just failed, on its way to the head of the buffer."""
+    hand: int = NONE
+    """Place of the record whose write waits."""
+    used: int = 0
+    """Entries that ever held something."""
+    free: int = NONE
+    """Place of an entry that is free again."""
+    requests: int = 0
+    """Requests sent."""
+    sent: int = 0
+    """Records sent, each as often as it was (``numRecordsSend``)."""
+    sent_bytes: int = 0
+    """Their bytes (``numBytesSend``)."""
+    acknowledged: int = 0
+    """Records whose request was answered without their failing."""
+    failed: int = 0
+    """Records that came back, each as often as it did (``numRecordsSendErrors``)."""
+    timeouts: int = 0
+    """Requests that timed out."""
+    doubled: int = 0
+    """Records that the destination stored in a request that timed out: it will have them again."""
+    answers: int = 0
+    """Requests answered, or timed out."""
+    answer_time: int = 0
+    """Sum of the times between sending and answer."""
+    throttled: int = 0
+    """Records that the destination took no more of, as its limit was reached."""
+    send_time: int = NEVER
+    """Time between sending and answer of the request that was answered last
+    (``currentSendTime``)."""
+
+
+@dataclass(slots=True)
+class Bucket:
+    """A limit of a destination as a token bucket. It counts in billionths."""
+
+    rate: int = 0
+    """Tokens a second, thousandths; constant. 0: there is no limit."""
+    most: int = 0
+    """The most that it holds, billionths of a token; constant."""
+    tokens: int = 0
+    """What it holds, billionths of a token."""
+    filled_us: int = 0
+    """When it was filled last, microseconds."""
+
+
+@dataclass(slots=True)
+class Destination:
+    """What answers the requests of a sink, of one subtask or of all."""
+
+    records: Bucket = field(default_factory=Bucket)
+    """Records that it takes."""
+    requests: Bucket = field(default_factory=Bucket)
+    """Requests that it takes."""
+    distribution: int = 0
+    """Of the time in which it answers (:mod:`flowcontrol.protocol.service`); constant."""
+    variation: int = 0
+    """Coefficient of variation of that, millionths; constant."""
+    record_ns: int = 0
+    """What each record of a request adds to it, nanoseconds; constant."""
+    kb_ns: int = 0
+    """What each 1,000 bytes add to it, nanoseconds; constant."""
+    request_errors: int = 0
+    """Share of the requests that fail as a whole, millionths; constant."""
+    record_errors: int = 0
+    """Share of the records that fail, millionths; constant."""
+
+
+class Requests(NamedTuple):
+    """A sink writer as the rules see it."""
+
+    settings: WriterSettings  # What it may do
+    writer: SinkWriter  # How far it is
+    entries: Sequence[Entry]  # As many records as there can be in buffer, requests and hand
+    slots: Sequence[Request]  # As many requests as there can be in flight

@@ -1,0 +1,180 @@
+"""A sink writer with a destination of its own, driven by times and values of records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+
+from flowcontrol.protocol.requests import async_sink
+from flowcontrol.protocol.requests.entries import new_entry, split_entry
+from flowcontrol.state.requests import (
+    NEVER,
+    NONE,
+    Entry,
+    EntryList,
+    Request,
+    Requests,
+    SinkWriter,
+    WriterSettings,
+)
+
+SMALL, LARGE = 4, 100
+"""Bytes of a record up to 200, and of one above, which Flink's test sink fails once."""
+
+
+def settings(**changes: int) -> WriterSettings:
+    """Return those of Flink's tests, with changes: no timer, one request of 10 records or 110 B."""
+    plain = WriterSettings(batch=10, batch_bytes=110, in_flight=1, buffered=100, buffer_time=1000)
+    found = replace(plain, **changes)
+    return replace(found, threshold=changes.get("threshold", found.batch * found.in_flight))
+
+
+@dataclass
+class Sink:
+    """A writer, its destination, and what it did.
+
+    ``fails``: given the values of a request, those of them that fail.
+    """
+
+    settings: WriterSettings
+    latency: int = 0
+    window: int | None = None  # At first; by default the threshold
+    fails: Callable[[list[int]], Iterable[int]] = lambda values: ()
+    size: Callable[[int], int] = lambda value: SMALL if value <= 200 else LARGE
+    capacity: int = 2_000
+    now: int = 0
+    stored: list[int] = field(default_factory=list)
+    sent: list[tuple[int, list[int]]] = field(default_factory=list)
+    windows: list[int] = field(default_factory=list)
+    acknowledged: list[int] = field(default_factory=list)
+    values: list[int] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        window = self.settings.threshold if self.window is None else self.window
+        self.state = Requests(
+            self.settings,
+            SinkWriter(window=window),
+            [Entry() for _ in range(self.capacity)],
+            [Request() for _ in range(self.settings.in_flight)],
+        )
+
+    @property
+    def writer(self) -> SinkWriter:
+        """The writer's state."""
+        return self.state.writer
+
+    # ---- what a worker does
+
+    def submit(self, requests: Requests, request: Request, now: int) -> None:
+        """Store what does not fail, mark what does, and say when the answer comes."""
+        values = self.held(request.entries)
+        failing = set(self.fails(values))
+        self.sent.append((now, values))
+        self.windows.append(self.writer.window)
+        self.stored += [value for value in values if value not in failing]
+        request.due = now + self.latency
+        self._mark(request.entries, failing)
+
+    def acknowledge(self, entry: Entry, now: int) -> None:
+        """Note which records were acknowledged."""
+        self.acknowledged += range(entry.first, entry.first + entry.count)
+
+    def _mark(self, entries: EntryList, failing: set[int]) -> None:
+        place = entries.head
+        while place != NONE:
+            entry = self.state.entries[place - 1]
+            if entry.count > 1:
+                split_entry(self.state, place, 1)
+                if entries.tail == place:
+                    entries.tail = entry.next
+            entry.fails = int(self.values[entry.first] in failing)
+            place = entry.next
+
+    # ---- what a task does
+
+    def may_write(self) -> bool:
+        """Whether the task may take the next record."""
+        return async_sink.is_free(self.state) == 1
+
+    def write(self, *values: int) -> Sink:
+        """Write records one by one at the present time; one that waits is the last."""
+        for value in values:
+            assert self.may_write(), f"{value}: the task waits at {self.now}"
+            self.values.append(value)
+            place = new_entry(self.state, len(self.values) - 1, 1, self.size(value), self.now)
+            async_sink.write(self, self.state, place, self.now)
+            async_sink.run_mails(self, self.state, self.now)
+        return self
+
+    def fill(self) -> int:
+        """Write records until the task waits; return how many it took, with the one in hand."""
+        count = 0
+        while self.may_write():
+            self.write(len(self.values))
+            count += 1
+        return count
+
+    def until(self, now: int) -> Sink:
+        """Let time pass up to a moment, all that is due then included."""
+        while self.writer.next_at != NEVER and self.writer.next_at <= now:
+            self.now = max(self.now, self.writer.next_at)
+            async_sink.run_mails(self, self.state, self.now)
+        self.now = now
+        return self
+
+    def flush(self) -> Sink:
+        """Begin a checkpoint."""
+        if async_sink.begin_flush(self, self.state, self.now) == 0:
+            async_sink.run_mails(self, self.state, self.now)
+        return self
+
+    def end(self) -> Sink:
+        """Begin the end of the input."""
+        async_sink.begin_end(self, self.state, self.now)
+        async_sink.run_mails(self, self.state, self.now)
+        return self
+
+    def until_free(self) -> int:
+        """Let time pass until the task goes on; return when."""
+        while not self.may_write():
+            assert self.writer.next_at != NEVER, "it waits for ever"
+            self.now = max(self.now, self.writer.next_at)
+            async_sink.run_mails(self, self.state, self.now)
+        return self.now
+
+    # ---- what it holds
+
+    def held(self, entries: EntryList) -> list[int]:
+        """Return the values of records in a list."""
+        found, place = [], entries.head
+        while place != NONE:
+            entry = self.state.entries[place - 1]
+            found += self.values[entry.first : entry.first + entry.count]
+            place = entry.next
+        assert entries.records == len(found)
+        assert entries.nbytes == sum(map(self.size, found))
+        return found
+
+    @property
+    def buffer(self) -> list[int]:
+        """The values in the buffer."""
+        return self.held(self.writer.buffer)
+
+    @property
+    def sizes(self) -> list[int]:
+        """Records of each request."""
+        return [len(values) for _, values in self.sent]
+
+
+def once(*values: int, above: int | None = None) -> Callable[[list[int]], list[int]]:
+    """Return a destination where some values fail the first time: these, or those above one."""
+    seen: set[int] = set()
+
+    def fails(given: list[int]) -> list[int]:
+        bad = [
+            v for v in given if v not in seen and (v in values or (above is not None and v > above))
+        ]
+        seen.update(bad)
+        return bad
+
+    return fails
