@@ -121,13 +121,14 @@ QUERY_PROGRESS, STATE = _TABLES["query_progress"], _TABLES["state"]
 CHECKPOINTS, CHECKPOINT_TASKS = _TABLES["checkpoints"], _TABLES["checkpoint_tasks"]
 RESTARTS, DELIVERY = _TABLES["restarts"], _TABLES["delivery"]
 TIME, MESSAGES = _TABLES["time"], _TABLES["messages"]
+REQUESTS = _TABLES["requests"]
 PROCESSES = _TABLES["processes"]
 SCALINGS = _TABLES["scalings"]
 """What a run writes besides if its scenario has a controller (``scaling``)."""
 RESULTS_OF_WINDOWS = _TABLES["output"]
 """Columns that every table ``output/<stage>`` of a stage with a window has."""
 
-RECORD, MARKER = "record", "marker"
+RECORD, MARKER, ACKNOWLEDGED = "record", "marker", "acknowledged"
 """What a row of ``latency`` is about."""
 
 RESULTS: Mapping[str, Table] = MappingProxyType(

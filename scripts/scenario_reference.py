@@ -101,6 +101,29 @@ SECTIONS = {
         "incoming edges must be `hash` with keys, or `global`.",
     ),
     "Trigger": ("trigger", "One of the two, instead of a trigger's name."),
+    "Requests": (
+        "requests",
+        "The requests of a sink to its destination: batches, requests in flight, what fails and is "
+        "sent again, as Flink's AsyncSinkWriter has them. `service_rate` stays what the task's own "
+        "thread does for a record before that.",
+    ),
+    "LatencyPhase": (
+        "latency_ms",
+        "A list of phases: a latency that changes. The first phase starts at 0, the last lasts to "
+        "the end.",
+    ),
+    "RateLimiting": (
+        "rate_limiting",
+        "The window of records in flight: it grows with each request that succeeds and shrinks "
+        "with each of which something fails.",
+    ),
+    "Limit": (
+        "limit",
+        "The capacity of a destination, as token buckets. The first records of a request pass as "
+        "far as there are tokens; the others fail with the answer and go back to the head of the "
+        "buffer.",
+    ),
+    "Errors": ("errors", "Failures that no limit causes."),
     "Input": ("input", "Real rows that a source replays, in their order, each once."),
     "Output": ("output", "The table that a sink writes; without it rows are only counted."),
     "Operator": (

@@ -16,6 +16,7 @@ ROWS = {
     "cpu-bound": "chosen",
     "daily-curve": "virtual",
     "ds2-word-count": "virtual",
+    "dynamodb-throttled": "chosen",
     "experiment": "blocks",
     "fan-in": "blocks flink",
     "first": "chosen flink",

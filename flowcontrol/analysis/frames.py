@@ -15,7 +15,7 @@ import numpy as np
 
 from flowcontrol.analysis.panel import Array, Columns, Panel, Window
 from flowcontrol.analysis.panel import mean_over_time as mean_over_time
-from flowcontrol.records import RECORD, RESULTS, TIME
+from flowcontrol.records import RECORD, REQUESTS, RESULTS, TIME
 from flowcontrol.scenario import Scenario
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def complete_table(tables: Tables, name: str) -> pa.Table:
 
     Raises ValueError if a column is missing.
     """
-    expected = TIME if name == TIME.name else RESULTS[name]
+    expected = {**RESULTS, TIME.name: TIME, REQUESTS.name: REQUESTS}[name]
     table = tables.get(name)
     if table is None:
         table = expected.arrow_schema().empty_table()

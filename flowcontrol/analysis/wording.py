@@ -363,6 +363,8 @@ def _rest(evidence: Evidence, stage: str, subtasks: Sequence[int]) -> list[int]:
 
 def _advice(evidence: Evidence, stage: str, subtasks: Sequence[int]) -> str:
     """Return the advice for a limiting stage."""
+    if evidence.scenario.stage(stage).requests is not None:
+        return f"the requests of {stage} set the pace: see below"
     if evidence.scenario.stage(stage).external:
         return f"the service behind {stage} sets the pace: make it quicker or send it less"
     if not subtasks:

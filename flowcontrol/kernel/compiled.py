@@ -38,6 +38,7 @@ RULES = {
     "protocol.tasks": (
         "processors task checkpointing snapshots operators reading event_time windowing"
     ),
+    "protocol.requests": "async_sink destination entries rate_limiting",
     "protocol.windows": "contents triggers firing spark_batches",
     "state": "rows queues windows tasks",
     "systems": "barrier_buffer tcp",
@@ -48,7 +49,7 @@ RULES = {
 
 KERNEL = (
     "ages credits debloat disk ending jobs loop machines messages planning "
-    "reading reports runs spilling task views writing"
+    "reading reports requests runs spilling task views writing"
 )
 """Modules of this package whose functions are the kernel's own."""
 

@@ -9,6 +9,7 @@ from flowcontrol.kernel.ages import peek_run, push_run, run_length, take_run
 from flowcontrol.kernel.disk import finish_writing, spill_row
 from flowcontrol.kernel.messages import has_arrived
 from flowcontrol.kernel.reading import append_until, arrivals_of
+from flowcontrol.kernel.requests import end_requests, is_quiet
 from flowcontrol.kernel.spilling import close_partition
 from flowcontrol.kernel.task import KernelWorker
 from flowcontrol.kernel.views import wake
@@ -85,6 +86,8 @@ def finish_when_over(m: KernelMemory, worker: KernelWorker) -> None:
     if task.is_timed == 1:
         end_time(worker, task)
     if task.has_window == 1 and waits_for_batches(worker, task) == 1:
+        return
+    if task.has_requests == 1 and end_requests(m, worker) == 0:
         return
     if m.has_checkpoints == 1 and may_finish(worker, task) == 0:
         return
@@ -199,6 +202,8 @@ def is_empty(m: KernelMemory, now: int) -> int:
         if task.kind == f.CONNECTION:
             continue
         if task.is_pending == 1 or task.queued > 0 or task.is_firing == 1:
+            return 0
+        if task.has_requests == 1 and is_quiet(m, task) == 0:
             return 0
         if task.throttle > 0 and task.log > 0:
             state = v.throttled_source(m, task.throttle)

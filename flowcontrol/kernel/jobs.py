@@ -20,7 +20,7 @@ from flowcontrol.layout.physical_graph import demands_by_job
 from flowcontrol.memory import fields as f
 from flowcontrol.memory.cells import part_of
 from flowcontrol.memory.memory import Memory
-from flowcontrol.memory.parts import JOBS, TCP, WIRES
+from flowcontrol.memory.parts import JOBS, REQUESTS, TCP, WIRES
 from flowcontrol.memory.places import Ints, KernelMemory
 from flowcontrol.protocol.network.pool_rules import fetch_segment
 from flowcontrol.scenario import JobSpan
@@ -249,7 +249,7 @@ class Timeline:
             wake(self._memory.head, number, now)
 
 
-@part_of(JOBS | WIRES | TCP)
+@part_of(JOBS | WIRES | TCP | REQUESTS)
 def in_order(m: KernelMemory, active: w.Row, count: int) -> None:
     """Sort the first ``count`` tasks of a list; most of them stand in order already."""
     for i in range(1, count):

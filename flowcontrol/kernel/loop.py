@@ -82,6 +82,7 @@ from flowcontrol.kernel.messages import close, receive_all, send, serve_now
 from flowcontrol.kernel.planning import is_nothing_queued, note_pause, plan
 from flowcontrol.kernel.reading import append_until, read
 from flowcontrol.kernel.reports import take_written
+from flowcontrol.kernel.requests import answer_requests, note_waited
 from flowcontrol.kernel.spilling import note_memory, note_waits, send_spilled
 from flowcontrol.kernel.task import KernelWorker, RoundWork, round_work, worker_of
 from flowcontrol.kernel.views import collect, next_round, wake_at
@@ -95,7 +96,7 @@ from flowcontrol.protocol.tasks.checkpointing import after_sending, note_writing
 from flowcontrol.protocol.tasks.event_time import probe_generator
 from flowcontrol.protocol.tasks.operators import outputs_available
 from flowcontrol.protocol.tasks.snapshots import lose_work
-from flowcontrol.protocol.tasks.task import CAPACITY, account, emit, let_pass, serve
+from flowcontrol.protocol.tasks.task import CAPACITY, WAITING, account, emit, let_pass, serve
 from flowcontrol.protocol.tasks.windowing import emit_latency_marker, on_processing_time
 from flowcontrol.state.declared import cell
 from flowcontrol.state.rows import Row
@@ -233,6 +234,8 @@ def settle(m: h.KernelMemory, task: f.KernelTask, now: int) -> None:
             note_pause(m, task, slept_us)
     elif task.status == f.BUSY:
         task.busy += slept_us
+        if task.has_requests == 1:
+            note_waited(m, task, slept_us)
     elif task.status == f.BLOCKED:
         task.blocked += slept_us
     else:
@@ -331,6 +334,8 @@ def process_mail(m: h.KernelMemory, worker: KernelWorker, work: RoundWork) -> in
     task, is_held = worker.task, 0
     if m.has_checkpoints == 1 and task.in_checkpoint + task.mail > 0:
         is_held = b.process_checkpoint_mail(m, worker, work)
+    if task.has_requests == 1:
+        answer_requests(m, worker, work.start, work.until)
     if task.is_timed == 1 and is_held == 0:
         fire_timers(m, worker, work)
     return is_held
@@ -388,6 +393,8 @@ def account_time(
     account(task, whole_us, work.start, work.until, done, reason, available, syncing)
     if m.has_processors == 1 and task.processor > 0:
         claim(m, worker, work, task.blocked - blocked)
+    if reason == WAITING:
+        note_waited(m, task, m.round_us)
     if task.is_aligned == 1:
         note_pause(m, task, task.idle - idle)
 

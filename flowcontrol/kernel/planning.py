@@ -3,6 +3,7 @@
 from flowcontrol.kernel import views as v
 from flowcontrol.kernel.reading import is_reading, next_arrival_us
 from flowcontrol.kernel.reports import holds_events, plan_mail
+from flowcontrol.kernel.requests import plan_requests
 from flowcontrol.kernel.task import KernelWorker
 from flowcontrol.kernel.views import kernel_time, wake, wake_at
 from flowcontrol.memory import fields as f
@@ -18,7 +19,7 @@ from flowcontrol.protocol.service import (
 )
 from flowcontrol.protocol.tasks.event_time import is_paused, next_probe_us, note_idle
 from flowcontrol.protocol.tasks.operators import outputs_available
-from flowcontrol.protocol.tasks.task import BLOCKED, CAPACITY, waiting_at_reader
+from flowcontrol.protocol.tasks.task import BLOCKED, CAPACITY, WAITING, waiting_at_reader
 from flowcontrol.protocol.tasks.windowing import NEVER_MS, next_timer_ms
 
 
@@ -43,6 +44,10 @@ def plan(m: KernelMemory, worker: KernelWorker, end: int, reason: int) -> None:
         plan_relay(m, worker, reason)
     else:
         plan_server(m, worker, end, reason, available)
+    if task.has_requests == 1:
+        if reason == WAITING:
+            task.status = f.BUSY
+        plan_requests(m, number, task)
     if m.has_checkpoints == 1 and task.in_checkpoint == 1:
         plan_mail(m, worker)
     if task.is_timed == 1:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from flowcontrol.kernel import ages
+from flowcontrol.kernel import requests as q
 from flowcontrol.kernel import views as v
 from flowcontrol.kernel import writing as w
 from flowcontrol.kernel.ages import LATE, ROUTED, TAKEN, keeps_journal, note_move
@@ -23,7 +24,7 @@ from flowcontrol.kernel.spilling import is_stopped
 from flowcontrol.memory import fields as f
 from flowcontrol.memory.cells import part_of, row, rows
 from flowcontrol.memory.part_fields import KernelCheckpoints, KernelKeys, KernelWindow
-from flowcontrol.memory.parts import CHECKPOINTS, JOURNAL, WINDOWS
+from flowcontrol.memory.parts import CHECKPOINTS, JOURNAL, REQUESTS, WINDOWS
 from flowcontrol.memory.places import FLAG_WINDOWS, KernelMemory
 from flowcontrol.protocol.network.rounds import RECORD, next_input
 from flowcontrol.protocol.service import LOGNORMAL, service_work
@@ -33,6 +34,7 @@ from flowcontrol.protocol.tasks.windowing import take_element
 from flowcontrol.protocol.windows.spark_batches import WatermarkOperator
 from flowcontrol.state import network as s
 from flowcontrol.state.queues import Queue
+from flowcontrol.state.requests import Entry, Request, Requests
 from flowcontrol.state.rows import Gate, Partition, Row, Rows
 from flowcontrol.state.tasks import TASK_INPUT, Operator, TaskTime, ValveChannel, WindowTask
 from flowcontrol.state.windows import Windows
@@ -148,7 +150,10 @@ class KernelWorker:
         if task.has_window == 1:
             task.stamp = ages.first_run(m, out.runs).stamp
         if task.partitions == 0 and task.sinks == 0:
-            ages.take_ages(m, out, self.number, m.now, count)
+            if task.has_requests == 1:
+                q.take_in(m, task, self.number, out, count)
+            else:
+                ages.take_ages(m, out, self.number, m.now, count)
             m.arrived += count
             return
         if task.is_timed == 1 and task.partitions > 0:
@@ -181,6 +186,36 @@ class KernelWorker:
         task.emitted = written_round(arrivals, log.unit, log.position, m.round_us)
         end_us = (task.emitted + 1) * m.round_us
         return min(most, written_by(arrivals, log.unit, end_us) - log.position)
+
+    # ---- requests
+
+    @part_of(REQUESTS)
+    def waits_for_requests(self) -> int:
+        """Tell whether the task waits for its destination: 1 if so."""
+        return q.is_waiting(self.m, self.task)
+
+    @part_of(REQUESTS)
+    def room_for_requests(self) -> int:
+        """Return how many records it may take up before it may have to wait, at least 1."""
+        return q.room_for(self.m, self.task)
+
+    @part_of(REQUESTS)
+    def write_requests(self) -> int:
+        """Write the records that are processed, as far as the task does not wait."""
+        q.write_taken(self.m, self, self.task)
+        return 0
+
+    @part_of(REQUESTS)
+    def submit(self, requests: Requests, request: Request, now: int) -> int:
+        """Have the destination say when it answers a request, and what fails of it."""
+        q.submit(self.m, self, requests, request)
+        return 0
+
+    @part_of(REQUESTS)
+    def acknowledge(self, entry: Entry, now: int) -> int:
+        """Log the ages of records that the destination has acknowledged."""
+        q.acknowledge(self.m, self.task, entry)
+        return 0
 
     # ---- checkpoints
 

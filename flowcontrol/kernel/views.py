@@ -25,6 +25,7 @@ from flowcontrol.memory.part_fields import (
     pointed,
 )
 from flowcontrol.memory.places import KernelMemory
+from flowcontrol.memory.requests import KernelRequests
 from flowcontrol.protocol.service import NEVER
 from flowcontrol.protocol.tasks.operators import OPERATORS
 from flowcontrol.protocol.tasks.processors import TaskProcessor
@@ -40,6 +41,7 @@ from flowcontrol.state.network import (
     TrackedCheckpoint,
 )
 from flowcontrol.state.queues import Queue
+from flowcontrol.state.requests import Destination
 from flowcontrol.state.rows import FIFO_SLOTS, WORD, WORD_BITS, Gate, Partition
 from flowcontrol.state.tasks import Operator, ValveChannel
 from flowcontrol.state.windows import ColumnValues, WindowEntry, Windows
@@ -98,12 +100,17 @@ def areas_beside_task(memory: Memory, task: int) -> Iterator[Area]:
         (row.checkpoints, KernelCheckpoints),
         (row.time, KernelTime),
         (row.window, KernelWindow),
+        (row.requests, KernelRequests),
     ):
         if at > 0:
             yield at, own_cells(cls)
             yield from pointed(view(cls, memory.cells, at), cls)
     if row.checkpoints > 0 and (aside := memory.copy(row.checkpoints, KernelCheckpoints).aside) > 0:
         yield aside, cell(BarrierBuffer, "limit")
+    if row.requests > 0:
+        held = memory.copy(row.requests, KernelRequests)
+        if held.owns_destination == 1:
+            yield held.destination, width(Destination)
     if row.processor > 0:
         yield row.processor, width(TaskProcessor)
     for gate in range(row.first_gate, row.first_gate + row.gates):

@@ -211,7 +211,7 @@ class Standing:
         areas = areas_beside_task(self._memory, task)
         places += map(np.arange, *_ends(areas))
         found = np.concatenate(places)
-        if one["window"] == 0:  # what windows hold grows
+        if one["window"] == 0 and one["requests"] == 0:  # what they hold grows
             self._found["task", task] = found
         return found
 

@@ -106,6 +106,8 @@ class KernelTask(StreamTask):
     """Where its state of :mod:`.part_fields` is; 0: its job has no event time."""
     window: int = 0
     """Where its state of :mod:`.part_fields` is; 0: its stage has no window."""
+    requests: int = 0
+    """Where its state of :mod:`.requests` is; 0: its stage has none."""
     processor: int = 0
     """Where its state of :mod:`.part_fields` is; 0: it needs none, or nobody counts that."""
     in_checkpoint: int = 0

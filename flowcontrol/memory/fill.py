@@ -25,6 +25,7 @@ from flowcontrol.memory.log_sizes import LOGS_OF_HEAD, LogSizes
 from flowcontrol.memory.memory import Memory, _Block
 from flowcontrol.memory.parts import parts_of
 from flowcontrol.memory.places import Builder, KernelMemory, Places
+from flowcontrol.memory.requests import fill_requests
 from flowcontrol.memory.task_memory import (
     fill_checkpoints,
     fill_processors,
@@ -84,6 +85,8 @@ def fill(job: Job, sizes: LogSizes, *, track: bool = True, replayed: Replayed = 
         fill_times(build)
     if sizes.windows > 0:
         fill_windows(build, sizes.windows)
+    if any(stage.requests for stage in job.scenario.stages):
+        fill_requests(build)
     if job.scenario.counts_processors:
         fill_processors(build)
     _fill_globals(build)

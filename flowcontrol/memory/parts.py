@@ -61,13 +61,16 @@ CORES = 65536
 BROADCASTS = 131072
 """Result partitions whose channels all read the same buffers."""
 
+REQUESTS = 262144
+"""Sinks with requests in flight."""
+
 NOBODY = 1 << 62
 """In place of a part: no kernel has it."""
 
 JOURNAL = 1 << 61
 """Which records tasks move; no kernel is compiled with it."""
 
-_FIRST_TRANSPORT = 18
+_FIRST_TRANSPORT = 19
 """Place of the part of the first transport that counts records."""
 
 
@@ -103,6 +106,7 @@ SWITCHES: dict[type[Any], dict[str, tuple[int, int]]] = {
         **dict.fromkeys(("is_timed", "has_stamps", "marks", "stamp"), (EVENT_TIME, 0)),
         **dict.fromkeys(("has_window", "is_firing", "yields"), (WINDOWS, 0)),
         "is_aligned": (ALIGNMENT, 0),
+        "has_requests": (REQUESTS, 0),
         "has_markers": (MARKERS, 0),
         "processor": (CORES, 0),
         "kinds": (SPILLS, 0),
@@ -169,6 +173,7 @@ def parts_of(job: Job) -> int:
         (MARKERS, has_markers(job)),
         (BATCHES, has_batches(scenario)),
         (CORES, scenario.counts_processors),
+        (REQUESTS, any(stage.requests for stage in scenario.stages)),
         (BROADCASTS, any(edge.partitioner == "broadcast" for edge in scenario.edges)),
     )
     for part, is_needed in needed:

@@ -19,6 +19,7 @@ from flowcontrol.memory.fill import fill
 from flowcontrol.memory.log_sizes import LogSizes
 from flowcontrol.memory.task_memory import used_of
 from flowcontrol.records import DELIVERY, RESTARTS
+from flowcontrol.results.requests import RequestTable
 from flowcontrol.results.sample_tables import Tables
 from flowcontrol.results.sampling import Samples, sampling_of
 from flowcontrol.results.state_reader import StateReader
@@ -44,7 +45,7 @@ class Running:
     - ``throttle``, ``coordination``, ``recovery``: of it what slows the sources, triggers
       checkpoints, fails and restarts.
     - ``delivery``: what the readers of the sinks see.
-    - ``time``: collects the samples of event time.
+    - ``time``, ``requests``: collect the samples of event time, and of sinks with requests.
     - ``samples``: samples the tasks' backpressure.
     - ``used``: at each sample, what each task manager's processors had done so far; of a job that
       counts them.
@@ -73,6 +74,8 @@ class Running:
             hooks.append(self.time.counted.hold)
         if self.recovery is not None:
             self.recovery.attempts.hooks += hooks
+        has_requests = any(stage.requests for stage in job.scenario.stages)
+        self.requests = RequestTable(job, memory) if has_requests else None
         self.delivery = DeliveryControl(job) if has_delivery(job) else None
         if self.delivery is not None:
             coordinator = None if self.coordination is None else self.coordination.control
@@ -110,6 +113,8 @@ class Running:
             self.tables.add(t_s, last + 1 - done)
             if self.time is not None:
                 self.time.add(t_s, last + 1)
+            if self.requests is not None:
+                self.requests.add(t_s, last + 1)
             if counts_processors:
                 self.used.append(used_of(self.memory))
             if self.delivery is not None:
@@ -142,6 +147,8 @@ class Running:
             tables["delivery"] = DELIVERY.of_rows(self.delivery.rows)
         if self.time is not None:
             tables["time"] = self.time.table()
+        if self.requests is not None:
+            tables["requests"] = self.requests.table()
         if self.samples is not None:
             self.samples.take()
             tables["samples"] = self.samples.sampling.table()

@@ -14,7 +14,7 @@ from flowcontrol.layout.work import Arrivals
 from flowcontrol.memory import fields as f
 from flowcontrol.memory.cells import dtype
 from flowcontrol.memory.memory import Memory
-from flowcontrol.records import CHANNELS, LATENCY, MARKER, RECORD, STAGES, Table
+from flowcontrol.records import ACKNOWLEDGED, CHANNELS, LATENCY, MARKER, RECORD, STAGES, Table
 from flowcontrol.results.figures import Counted, Ints
 from flowcontrol.results.run import latency_figures
 from flowcontrol.results.sample_columns import Columns, Sample, SampleColumns
@@ -178,9 +178,11 @@ class _Seers:
     """Who sees latencies: which rows the ages of a task stand for."""
 
     def __init__(self, shown: SampleColumns, memory: Memory) -> None:
-        # What tasks see of markers is logged behind all their ages, and chained sinks behind that.
+        # What tasks see of markers is logged behind all their ages, chained sinks behind that, and
+        # last what destinations acknowledge.
         tasks, chained = memory.head.tasks, memory.places.sinks
-        self.count = 2 * tasks + len(chained)
+        answered = 2 * tasks + len(chained)
+        self.count = answered + tasks
         found: list[list[tuple[str, str, int]]] = [[] for _ in range(self.count)]
         for row in shown.rows:
             name, subtask = row.member.stage.name, row.subtask
@@ -188,6 +190,8 @@ class _Seers:
                 number = chained.get((name, subtask))
                 seer = row.task if number is None else 2 * tasks + number
                 found[seer].append((RECORD, name, subtask))
+            if row.member.stage.requests is not None:
+                found[answered + row.task].append((ACKNOWLEDGED, name, subtask))
             if row.number > 0 or not row.member.stage.is_source:
                 found[row.task + tasks].append((MARKER, name, subtask))
         self._found = found

@@ -279,7 +279,7 @@ def _several(scenario: Scenario) -> Parts:
 
 def _keys_beside_scaling(scenario: Scenario) -> Parts:
     for part in _stages(scenario):
-        for key in ("event_time", "window", "input", "output", "state"):
+        for key in ("event_time", "window", "requests", "input", "output", "state"):
             if getattr(part["stage"], key) is not None:
                 yield {**part, "key": key}
 
@@ -306,6 +306,25 @@ def _scaled_by_place(scenario: Scenario) -> Parts:
     for part in scaled:
         if part["stage"].name in by_hand:
             yield {**part, "placement": list(part["stage"].placement)}
+
+
+def _sinks_with_requests(scenario: Scenario) -> Parts:
+    return (part for part in _stages(scenario) if part["stage"].requests is not None)
+
+
+def _chained_requests(scenario: Scenario) -> Parts:
+    chained = {edge.receiver for edge in scenario.edges if edge.chain}
+    return (part for part in _sinks_with_requests(scenario) if part["stage"].name in chained)
+
+
+def _edges_of_large_records(scenario: Scenario) -> Parts:
+    """Yield edges into a sink whose requests take no record of that size, as Flink refuses."""
+    for part in _sinks_with_requests(scenario):
+        most = part["stage"].requests.record_most
+        for edge in scenario.inputs(part["stage"].name):
+            size = scenario.stage(edge.sender).record_bytes
+            if size > most:
+                yield {**part, "edge": edge, "size": size, "most": most}
 
 
 def _rates_of_their_own(scenario: Scenario) -> Parts:
@@ -342,7 +361,8 @@ FINDERS: Final[dict[str, Finder]] = {
             _scaled_by_place,
             _rates_of_their_own,
         ),
-        *(_stalls_of_some, _edges_into_scaled),
+        *(_stalls_of_some, _edges_into_scaled, _sinks_with_requests, _chained_requests),
+        _edges_of_large_records,
     )
 }
 """By the name that the table has for them."""

@@ -10,6 +10,7 @@ from flowcontrol.scenario import fields as f
 from flowcontrol.scenario.event_time import EventTime, Watermark
 from flowcontrol.scenario.fault_tolerance import Guarantee, State
 from flowcontrol.scenario.refusals import faults
+from flowcontrol.scenario.requests import Requests
 from flowcontrol.scenario.schedule import MICROSECONDS, Rate, Rates, Schedule, Span, merged
 from flowcontrol.scenario.windows import Window
 
@@ -50,7 +51,7 @@ class Stage(f.Mapping):
         {
             *("emit_rate", "arrival_rate", "latency_from", "service_rate", "input", "output"),
             *("stalls", "state", "guarantee", "transaction_timeout_s", "replayable"),
-            *("event_time", "watermark", "window", "cpu", "external"),
+            *("event_time", "watermark", "window", "cpu", "external", "requests"),
         }
     )
 
@@ -82,6 +83,7 @@ class Stage(f.Mapping):
     event_time: EventTime | None = f.key("Stage.event_time")
     watermark: Watermark | None = f.key("Stage.watermark")
     window: Window | None = f.key("Stage.window")
+    requests: Requests | None = f.key("Stage.requests")
 
     @field_validator("event_time")
     @classmethod
@@ -124,7 +126,11 @@ class Stage(f.Mapping):
         if self.event_time is not None:
             for key, text in self.event_time.contradictions(count):
                 yield f"event_time.{key}", text
-        for name, part in (("watermark", self.watermark), ("window", self.window)):
+        for name, part in (
+            ("watermark", self.watermark),
+            ("window", self.window),
+            ("requests", self.requests),
+        ):
             for key, text in () if part is None else part.contradictions():
                 yield f"{name}.{key}", text
 

@@ -40,6 +40,7 @@ from flowcontrol.topics.event_time import EVENT_TIME
 from flowcontrol.topics.memory import MEMORY
 from flowcontrol.topics.messages import TRACE
 from flowcontrol.topics.monitoring import MONITORING
+from flowcontrol.topics.requests import REQUESTS
 from flowcontrol.topics.restarts import RESTARTS
 from flowcontrol.topics.scaling import SCALING
 from flowcontrol.topics.topic import Finished, Summary, Topic
@@ -52,6 +53,7 @@ TOPICS: Final[tuple[Topic, ...]] = (
     SCALING,
     LAGS,
     HOT,
+    REQUESTS,
     EVENT_TIME,
     MEMORY,
     CHECKPOINTS,

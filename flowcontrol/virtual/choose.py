@@ -54,11 +54,11 @@ def choose_round_us(scenario: Scenario) -> int:
 
     A hundredth of the shortest time that matters: half the time in which a channel's buffer
     fills at the highest rate (or the flusher's interval, if that is shorter), the network's
-    latency, the mean of a random service time, the time in which the busiest receiver empties the
-    buffers in front of it, and that in which a full batch of a throttle falls due. Halving such a
-    round changes throughput, in-flight data and median latency by less than a hundredth, unless
-    nothing but rounds makes up the latency. A batch of Spark's event time is a whole number of
-    rounds.
+    latency, the mean time of a request, that of a random service time, the time in which the
+    busiest receiver empties the buffers in front of it, and that in which a full batch of a
+    throttle falls due. Halving such a round changes throughput, in-flight data and median latency
+    by less than a hundredth, unless nothing but rounds makes up the latency. A batch of Spark's
+    event time is a whole number of rounds.
 
     Raises ScenarioError if a task manager has too few network buffers.
     """
@@ -67,6 +67,7 @@ def choose_round_us(scenario: Scenario) -> int:
     job = build_physical_graph(scenario, round_us=LONGEST_US)
     times = [us for link in job.links for us in _times_us(job, link)]
     times += _system_times_us(scenario)
+    times += _request_times_us(scenario)
     tasks = sum(plan.stage.parallelism for plan in job.stages)
     least = tasks * scenario.duration_us / MOST_STEPS
     most = max(least, min([LONGEST_US, *(us / SHARE for us in times)]))
@@ -112,6 +113,13 @@ def _times_us(job: Job, link: JobEdge) -> Iterator[float]:
         if receiver.service_time != "constant" and _highest(schedule) > 0:
             yield 1e6 / _highest(schedule)
     yield _window_us(job, link)
+
+
+def _request_times_us(scenario: Scenario) -> list[float]:
+    """Mean times of the answers to requests: these are whole rounds."""
+    plans = [stage.requests for stage in scenario.stages if stage.requests is not None]
+    found = [float(us) for one in plans for _, us in one.latency_phases]
+    return [us for us in found if us > 0] + [float(one.buffer_us) for one in plans]
 
 
 def _system_times_us(scenario: Scenario) -> list[float]:

@@ -30,6 +30,11 @@ ALIGNED = {
         "watermark.alignment.interval_s": 0.1,
     }.items()
 }
+REQUESTS: dict[str, Any] = {
+    "latency_ms": 30, "latency_distribution": "exponential", "in_flight": 3, "buffered": 23,
+    "batch_records": 7, "buffer_s": 0.05, "timeout_s": 0.12, "limit": {"records_per_s": 300},
+    "errors": {"record": 0.02, "request": 0.02},
+}  # fmt: skip
 BRIEF = [{"at_s": 0, "rate": 20000}, {"at_s": 1, "rate": 0}]
 SCENARIOS: dict[str, tuple[str, dict[str, Any]]] = {
     "credits": ("three-stages", {}),
@@ -56,6 +61,10 @@ SCENARIOS: dict[str, tuple[str, dict[str, Any]]] = {
     "a throttle": ("experiment", {"system": "storm-1"}),
     "grants of records": ("experiment", {"system": "rabbitmq"}),
     "a broadcast": ("fan-in", {"edges": "broadcast"}),
+    "requests": (
+        "dynamodb-throttled",
+        {"round_ms": 10, "stages.sink.parallelism": 3, "stages.sink.requests": REQUESTS},
+    ),
 }
 ROUNDS = 60
 RESTARTS = {
@@ -72,6 +81,7 @@ RESTARTS = {
     "a throttle before a log": 5,
     "a throttle": 4,
     "grants of records": 3,
+    "requests": 5,
 }
 """Rounds behind each of which all stages begin anew."""
 

@@ -75,6 +75,11 @@ CASES: dict[str, tuple[str, tuple[str, ...], int]] = {
         k.BUFFERS | k.EVENT_TIME | k.WINDOWS | k.BATCHES,
     ),
     "broadcasts": ("experiment", ("edges.0.partitioner=broadcast",), k.BUFFERS | k.BROADCASTS),
+    "requests": (
+        "experiment",
+        ("stages.consumer.requests={like: sqs, latency_ms: 20}",),
+        k.BUFFERS | k.REQUESTS,
+    ),
     "processors": ("experiment", ("cluster.cores=1",), k.BUFFERS | k.CORES),
     "failures": (
         "recovery",

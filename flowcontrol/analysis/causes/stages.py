@@ -9,6 +9,9 @@ from flowcontrol.analysis.causes.disturbances import STILL, Disturbances
 from flowcontrol.analysis.causes.exchanges import aligned_stage
 from flowcontrol.analysis.causes.parts import Parts, capacity_of, demand_of, parts_of, work_of
 from flowcontrol.analysis.causes.run import Cause, Run, Times, Word
+from flowcontrol.analysis.frames import result_frame
+from flowcontrol.analysis.requests import ADVICE as REQUEST_ADVICE
+from flowcontrol.analysis.requests import limit_of, limit_sentence, request_figures
 from flowcontrol.analysis.subtasks import HOT, edges_into, limiting_subtasks
 from flowcontrol.analysis.wording import NAMED, join_words, percent, seconds
 
@@ -47,6 +50,9 @@ def stage_causes(
 
     ``times`` (s): samples in whose intervals it does.
     """
+    if (found := _of_requests(run, stage, times)) is not None:
+        yield found
+        return
     parts = parts_of(run, stage, times, disturbed)
     least = LASTING * run.total_s
     if run.length(parts.checkpoint) >= least:
@@ -57,6 +63,34 @@ def stage_causes(
         yield _of_stall(run, stage, parts)
     if run.length(parts.steady) >= least:
         yield from _of_steady(run, stage, parts.steady)
+
+
+def _of_requests(run: Run, stage: str, times: Times) -> Cause | None:
+    """Return the cause of a sink that waits for its requests; None of another stage."""
+    own = run.scenario.stage(stage)
+    if own.requests is None or "requests" not in run.tables:
+        return None
+    frame = result_frame(run.tables, "requests")
+    rows = frame[(frame["stage"] == stage) & frame["t_s"].isin(times)]
+    found = request_figures(rows, run.length(times))
+    limit = limit_of(own, found)
+    if limit is None:
+        return None
+    text = f"{limit_sentence(stage, found, limit)} (requests, {run.span(times)})."
+    evidence = [text]
+    if found["records_retried"]:
+        share = percent(found["records_retried"] / found["records_sent"])
+        evidence.append(f"{share} of what it sent failed and was sent again.")
+    return Cause(
+        stage=stage,
+        subtask=None,
+        cause="external",
+        evidence=tuple(evidence),
+        confidence=0.9,
+        reason="the figures of its requests show what it waits for",
+        advice=REQUEST_ADVICE[limit],
+        limited_s=run.length(times),
+    )
 
 
 def _of_checkpoints(run: Run, stage: str, parts: Parts) -> Cause:

@@ -1,0 +1,162 @@
+"""Requests of sinks in a run: figures of each sink, what limits it, and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from flowcontrol.analysis.frames import (
+    Tables,
+    combine_latencies,
+    end_of,
+    latency_panel,
+    mean_over_time,
+    result_frame,
+)
+from flowcontrol.analysis.wording import percent
+from flowcontrol.records import ACKNOWLEDGED
+from flowcontrol.scenario import Scenario, Stage
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Limit = Literal["destination", "in_flight", "window", "batches"]
+
+WAITS: Final = 0.05
+"""Share of the time from which on a sink is limited by its requests."""
+FULL: Final = 0.95
+"""Share of what may be in flight from which on that limits."""
+REFUSED: Final = 0.01
+"""Share of the records sent from which on the limit of the destination is named."""
+
+ADVICE: Final[dict[Limit, str]] = {
+    "destination": "raise the limit of the destination, or send it less",
+    "in_flight": "allow more requests in flight (in_flight), or larger ones (batch_records)",
+    "window": "see what fails, or let the window grow faster and shrink less (rate_limiting)",
+    "batches": "have requests leave full: raise batch_bytes, or make buffered a multiple of "
+    "batch_records",
+}
+"""What helps, by what limits."""
+
+_REASONS: Final[dict[Limit, str]] = {
+    "destination": "the destination takes no more",
+    "in_flight": "as many requests as may be are in flight",
+    "window": "rate limiting holds requests back",
+    "batches": "requests leave before they are full",
+}
+
+_COUNTERS: Final = (
+    "requests", "records_sent", "records_acknowledged", "records_retried", "records_throttled",
+    "timeouts", "records_doubled",
+)  # fmt: skip
+
+
+def request_summary(tables: Tables, scenario: Scenario) -> dict[str, Any]:
+    """Return what ``summary.json`` says of the requests of a run.
+
+    Returns ``stages``, by sink: ``rate`` (records/s acknowledged), ``in_flight`` (requests),
+    ``in_flight_records`` and ``buffered_records``, means of a subtask; ``batch_mean`` (records);
+    ``latency_ms`` of a request, ``acknowledged`` (latencies of records up to their
+    acknowledgement); ``window`` (records: ``min``, ``mean``, ``end``; null under no rate limiting);
+    ``requests``, ``records_sent``, ``records_acknowledged``, ``records_retried``,
+    ``records_throttled``, ``timeouts`` and ``records_doubled`` of the whole run; ``waited_share``
+    of the time; ``limit``: ``destination``, ``in_flight``, ``window``, ``batches`` or null; and
+    ``sentences``.
+    """
+    frame = result_frame(tables, "requests")
+    stages, sentences = dict[str, Any](), list[str]()
+    for stage in scenario.stages:
+        rows = frame[frame["stage"] == stage.name]
+        if stage.requests is not None and not rows.empty:
+            latencies = latency_panel(tables, ACKNOWLEDGED).of("stage", stage.name)
+            found = {
+                **request_figures(rows, end_of(tables)),
+                "acknowledged": combine_latencies(latencies),
+            }
+            found["limit"] = limit_of(stage, found)
+            stages[stage.name] = found
+            sentences += _sentences(stage.name, found)
+    return {"stages": stages, "sentences": sentences}
+
+
+def request_figures(rows: pd.DataFrame, length_s: float) -> dict[str, Any]:
+    """Return the figures of a sink over some samples.
+
+    - ``rows``: of the table ``requests``, in the order of time.
+    - ``length_s``: time that they cover, s.
+    """
+    ends = rows.groupby("subtask")[list(_COUNTERS)].agg(["first", "last"])
+    is_whole = rows["t_s"].min() <= rows["interval_s"].iloc[0]
+    grown = {
+        name: int(ends[name]["last"].sum() - (0 if is_whole else ends[name]["first"].sum()))
+        for name in _COUNTERS
+    }
+    answered = rows.dropna(subset=["latency_mean_ms"])
+    known = rows.dropna(subset=["window"])
+    return {
+        "rate": grown["records_acknowledged"] / length_s if length_s > 0 else 0.0,
+        **{
+            name: mean_over_time(rows, name)
+            for name in ("in_flight", "in_flight_records", "buffered_records")
+        },
+        "batch_mean": grown["records_sent"] / grown["requests"] if grown["requests"] else None,
+        "latency_ms": float(answered["latency_mean_ms"].mean()) if len(answered) else None,
+        "window": None
+        if known.empty
+        else {
+            "min": float(known["window"].min()),
+            "mean": mean_over_time(known, "window"),
+            "end": float(known[known["t_s"] == known["t_s"].max()]["window"].mean()),
+        },
+        **grown,
+        "waited_share": mean_over_time(rows, "waited_ms_per_s") / 1000,
+    }
+
+
+def limit_of(stage: Stage, found: Mapping[str, Any]) -> Limit | None:
+    """Return what limits a sink that waits for its requests; None if it hardly does."""
+    requests = stage.requests
+    if requests is None or found["waited_share"] < WAITS or not found["records_sent"]:
+        return None
+    if found["records_throttled"] > REFUSED * found["records_sent"]:
+        return "destination"
+    if found["in_flight"] >= FULL * requests.in_flight_most:
+        return "in_flight"
+    window = found["window"]
+    if window is not None and window["mean"] < FULL * requests.window_most:
+        return "window"
+    return "batches"
+
+
+def limit_sentence(stage: str, found: Mapping[str, Any], limit: Limit) -> str:
+    """Return how long a sink waited for its requests, and why."""
+    batch, in_flight = found["batch_mean"] or 0.0, found["in_flight"]
+    return (
+        f"{stage} waited for its requests {percent(found['waited_share'])} of the time: "
+        f"{_REASONS[limit]} ({in_flight:,.1f} requests of {batch:,.1f} records in flight)"
+    )
+
+
+def _sentences(stage: str, found: Mapping[str, Any]) -> Iterator[str]:
+    if not found["requests"]:
+        yield f"{stage} sent no request."
+        return
+    took = "" if found["latency_ms"] is None else f", {found['latency_ms']:,.0f} ms each"
+    yield (
+        f"{stage}: the destination acknowledged {found['rate']:,.0f} records/s, in requests of "
+        f"{found['batch_mean']:,.1f} records{took}."
+    )
+    if found["limit"] is not None:
+        yield f"{limit_sentence(stage, found, found['limit'])}; {ADVICE[found['limit']]}."
+    if found["records_retried"]:
+        share = percent(found["records_retried"] / found["records_sent"])
+        why = f", {found['records_throttled']:,} records as its limit was reached"
+        yield (
+            f"{share} of what {stage} sent failed and was sent again"
+            f"{why if found['records_throttled'] else ''}."
+        )
+    if found["timeouts"]:
+        yield (
+            f"{found['timeouts']:,} requests of {stage} timed out; the destination stored "
+            f"{found['records_doubled']:,} records more than once."
+        )

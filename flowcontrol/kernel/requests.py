@@ -1,0 +1,192 @@
+"""Sinks with requests in flight: what they take up and send, and what their destination answers."""
+
+from flowcontrol.kernel import views as v
+from flowcontrol.kernel import writing as w
+from flowcontrol.kernel.ages import log_age, run_length, take_run
+from flowcontrol.memory import fields as f
+from flowcontrol.memory.cells import part_of, rows, rows_of, state_of
+from flowcontrol.memory.parts import REQUESTS
+from flowcontrol.memory.places import KernelMemory
+from flowcontrol.memory.requests import KernelRequests
+from flowcontrol.protocol.requests import async_sink
+from flowcontrol.protocol.requests.destination import (
+    admitted,
+    answer_us,
+    mark_failing,
+    records_before_error,
+)
+from flowcontrol.protocol.requests.entries import new_entry, put_last, split_entry, take_first
+from flowcontrol.protocol.tasks.operators import is_between
+from flowcontrol.state.requests import NEVER, Destination, Entry, Request, Requests
+from flowcontrol.state.tasks import Worker
+
+kernel_requests = state_of(KernelRequests)
+destination_at = state_of(Destination)
+entry_rows = rows_of(Entry)
+request_rows = rows_of(Request)
+
+
+def requests_of(m: KernelMemory, held: KernelRequests) -> Requests:
+    """Return the requests of a task as the rules see them."""
+    entries = entry_rows(m, held.entries, held.entry_count)
+    return Requests(
+        held.settings, held.writer, entries, request_rows(m, held.slots, held.slot_count)
+    )
+
+
+# ---- what a task does
+
+
+@part_of(REQUESTS)
+def take_in(
+    m: KernelMemory, task: f.KernelTask, number: int, out: f.KernelSubpartition, count: int
+) -> None:
+    """Note the records that a task takes up from a channel; log their ages as those of any sink."""
+    held = kernel_requests(m, task.requests)
+    requests = requests_of(m, held)
+    size, first = v.gate_row(m, task.first_gate + task.gate).record_bytes, task.taken
+    while count > 0:
+        part = min(count, run_length(m, out.runs))
+        emitted = take_run(m, out.runs, part)
+        if m.is_tracked == 1:
+            log_age(m, number, m.now - emitted, part)
+        put_last(requests, held.taken, new_entry(requests, first, part, size, emitted))
+        first += part
+        count -= part
+
+
+@part_of(REQUESTS)
+def write_taken(m: KernelMemory, worker: Worker, task: f.KernelTask) -> None:
+    """Write the records that are processed, until the destination has the task wait."""
+    held = kernel_requests(m, task.requests)
+    requests = requests_of(m, held)
+    while held.taken.records > 0 and async_sink.is_free(requests) == 1:
+        place = take_first(requests, held.taken)
+        entry, most = requests.entries[place - 1], async_sink.room(requests)
+        if entry.count > most:
+            rest = split_entry(requests, place, most)
+            held.taken.records += requests.entries[rest - 1].count
+            held.taken.nbytes += requests.entries[rest - 1].count * entry.size
+            requests.entries[rest - 1].next = held.taken.head
+            if held.taken.head == 0:
+                held.taken.tail = rest
+            held.taken.head = rest
+            entry.next = 0
+        async_sink.write(worker, requests, place, m.now)
+
+
+@part_of(REQUESTS)
+def answer_requests(m: KernelMemory, worker: Worker, start: int, end: int) -> None:
+    """Act on answers and timers that are due, if the task waits or is between two records.
+
+    ``start``, ``end``: work that its rate allows by the start and by the end of the round, units.
+    """
+    held = kernel_requests(m, worker.task.requests)
+    if held.writer.next_at == NEVER or held.writer.next_at > m.now:
+        return
+    requests = requests_of(m, held)
+    if async_sink.is_free(requests) == 0 or is_between(worker, worker.task, start, end) == 1:
+        async_sink.run_mails(worker, requests, m.now)
+
+
+@part_of(REQUESTS)
+def end_requests(m: KernelMemory, worker: Worker) -> int:
+    """Send what is left when the input is over; return 1 when all of it is acknowledged."""
+    held = kernel_requests(m, worker.task.requests)
+    requests = requests_of(m, held)
+    if worker.task.is_pending == 1 or async_sink.is_free(requests) == 0:
+        return 0
+    if held.has_ended == 1:
+        return 1
+    held.has_ended = 1
+    return async_sink.begin_end(worker, requests, m.now)
+
+
+@part_of(REQUESTS)
+def is_waiting(m: KernelMemory, task: f.KernelTask) -> int:
+    """Tell whether a task waits for its destination: 1 if so."""
+    return 1 - async_sink.is_free(requests_of(m, kernel_requests(m, task.requests)))
+
+
+@part_of(REQUESTS)
+def is_quiet(m: KernelMemory, task: f.KernelTask) -> int:
+    """Tell whether all that a task has taken up is acknowledged: 1 if so."""
+    held = kernel_requests(m, task.requests)
+    left = held.taken.records + held.writer.buffer.records + held.writer.in_flight
+    return 1 if left == 0 and is_waiting(m, task) == 0 else 0
+
+
+@part_of(REQUESTS)
+def room_for(m: KernelMemory, task: f.KernelTask) -> int:
+    """Return how many records a task may take up before it may have to wait, at least 1."""
+    return async_sink.room(requests_of(m, kernel_requests(m, task.requests)))
+
+
+@part_of(REQUESTS)
+def note_waited(m: KernelMemory, task: f.KernelTask, us: int) -> None:
+    """Count the time for which a task has waited for its destination, microseconds."""
+    if is_waiting(m, task) == 1:
+        kernel_requests(m, task.requests).waited_us += us
+
+
+@part_of(REQUESTS)
+def plan_requests(m: KernelMemory, number: int, task: f.KernelTask) -> None:
+    """Have a task looked at when the next answer comes or a timer fires."""
+    writer = kernel_requests(m, task.requests).writer
+    if writer.next_at != NEVER:
+        v.wake(m, number, max(m.now + 1, writer.next_at))
+
+
+# ---- what its destination does
+
+
+@part_of(REQUESTS)
+def submit(m: KernelMemory, worker: Worker, requests: Requests, request: Request) -> None:
+    """Have the destination say when it answers a request, and what fails of it."""
+    task = worker.task
+    held = kernel_requests(m, task.requests)
+    destination, count = destination_at(m, held.destination), request.entries.records
+    number, stream = 4 * request.number, held.stream
+    passed = admitted(destination, count, m.now * m.round_us)
+    requests.writer.throttled += count - passed
+    errors = destination.request_errors
+    if errors > 0 and w.uniform(m.seed, stream, number) * 1000000.0 < errors:
+        passed = 0
+    if passed < count:
+        mark_failing(requests, request.entries, passed, count - passed)
+    if destination.record_errors > 0:
+        _draw_errors(m, held, destination, requests, request)
+    first = w.uniform(m.seed, stream, number + 1)
+    second = w.uniform(m.seed, stream, number + 2)
+    phases = rows(m, held.latencies, held.latency_count, 2)
+    mean_us = phases[0][1]
+    for i in range(1, held.latency_count):
+        if phases[i][0] <= m.now * m.round_us:
+            mean_us = phases[i][1]
+    us = answer_us(destination, mean_us, request.entries, first, second)
+    request.due = m.now + max(1, (us + m.round_us - 1) // m.round_us)
+
+
+def _draw_errors(
+    m: KernelMemory,
+    held: KernelRequests,
+    destination: Destination,
+    requests: Requests,
+    request: Request,
+) -> None:
+    """Have some records of a request fail, each by itself."""
+    at, count = 0, request.entries.records
+    while at < count:
+        held.draws += 1
+        drawn = w.uniform(m.seed, held.stream, 4 * held.draws + 3)
+        at += records_before_error(destination.record_errors, count - at, drawn)
+        if at < count:
+            mark_failing(requests, request.entries, at, 1)
+            at += 1
+
+
+@part_of(REQUESTS)
+def acknowledge(m: KernelMemory, task: f.KernelTask, entry: Entry) -> None:
+    """Log the ages of records that the destination has acknowledged."""
+    if m.is_tracked == 1:
+        log_age(m, kernel_requests(m, task.requests).seer, m.now - entry.emitted, entry.count)

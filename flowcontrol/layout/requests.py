@@ -1,0 +1,65 @@
+"""What sinks with requests in flight begin with: settings in rounds, and their destinations."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from flowcontrol.layout.job import Job
+from flowcontrol.protocol.requests.destination import WHOLE
+from flowcontrol.protocol.service import CONSTANT, EXPONENTIAL, LOGNORMAL, MOST
+from flowcontrol.scenario.requests import Requests
+from flowcontrol.state.requests import NEVER, Bucket, Destination, SinkWriter, WriterSettings
+
+_DISTRIBUTIONS = {"constant": CONSTANT, "exponential": EXPONENTIAL, "lognormal": LOGNORMAL}
+
+
+def writer_settings(job: Job, requests: Requests) -> WriterSettings:
+    """Return what a writer may do; times are rounds, rounded up."""
+    limiting = requests.limiting
+    return WriterSettings(
+        batch=requests.batch_most,
+        batch_bytes=requests.bytes_most,
+        in_flight=requests.in_flight_most,
+        buffered=requests.buffered_most,
+        buffer_time=_rounds(job, requests.buffer_us),
+        timeout=_rounds(job, requests.timeout_us),
+        has_window=int(limiting is not None),
+        increase=0 if limiting is None else limiting.increase,
+        decrease=int(requests.decrease * 1_000_000),
+        threshold=0 if limiting is None else requests.window_most,
+    )
+
+
+def _rounds(job: Job, us: int) -> int:
+    return max(1, -(-us // job.round_us))
+
+
+def new_writer(requests: Requests) -> SinkWriter:
+    """Return a writer at the start of a run, or behind a restart."""
+    return SinkWriter(window=requests.first_window, timer=NEVER, next_at=NEVER)
+
+
+def new_destination(requests: Requests) -> Destination:
+    """Return a destination at the start of a run: its buckets are full."""
+    limit, errors = requests.limit, requests.errors
+    found = Destination(
+        distribution=_DISTRIBUTIONS[requests.latency_distribution],
+        variation=int((requests.latency_cv or 1) * 1_000_000),
+        record_ns=int(requests.per_record_ms * 1_000_000),
+        kb_ns=int(requests.per_kb_ms * 1_000_000),
+    )
+    if errors is not None:
+        found.request_errors = int(errors.request * 1_000_000)
+        found.record_errors = int(errors.record * 1_000_000)
+    if limit is not None:
+        found.records = _bucket(limit.records_per_s, limit.burst_s)
+        found.requests = _bucket(limit.requests_per_s, limit.burst_s)
+    return found
+
+
+def _bucket(rate: Fraction | None, burst_s: Fraction) -> Bucket:
+    """Return a full bucket; one of at least a token, so that anything passes at all."""
+    if rate is None:
+        return Bucket()
+    most = min(MOST, max(WHOLE, int(rate * burst_s * WHOLE)))
+    return Bucket(rate=max(1, int(rate * 1000)), most=most, tokens=most)

@@ -1,0 +1,82 @@
+"""The kernel's memory of sinks with requests in flight: what it holds, and how it is filled."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from flowcontrol.layout.requests import new_destination, new_writer, writer_settings
+from flowcontrol.layout.shares import stream_of
+from flowcontrol.memory.cells import cells_of
+from flowcontrol.memory.part_fields import rows
+from flowcontrol.memory.places import Builder
+from flowcontrol.state.requests import Entry, EntryList, Request, SinkWriter, WriterSettings
+
+
+@dataclass(slots=True)
+class KernelRequests:
+    """The requests of a task, and where their entries are."""
+
+    settings: WriterSettings = field(default_factory=WriterSettings)
+    """What its writer may do."""
+    writer: SinkWriter = field(default_factory=SinkWriter)
+    """How far that is."""
+    taken: EntryList = field(default_factory=EntryList)
+    """Records that are taken up and not yet processed."""
+    draws: int = 0
+    """Errors of records drawn so far."""
+    has_ended: int = 0
+    """1: its input is over."""
+    waited_us: int = 0
+    """Time for which its thread waited for the destination, microseconds."""
+    entries: int = rows(Entry, "entry_count", lambda held: held.writer.used)
+    entry_count: int = 0
+    """How many there may be."""
+    slots: int = rows(Request, "slot_count")
+    slot_count: int = 0
+    """Requests that may be in flight."""
+    destination: int = 0
+    """Where the destination is, of this task or of all tasks of the stage."""
+    owns_destination: int = 0
+    """1: this task is the only one that has it, or the first one; constant."""
+    latencies: int = 0
+    """Where the mean times of an answer are: rows (from when on, how long), microseconds."""
+    latency_count: int = 0
+    """How many there are."""
+    stream: int = 0
+    """Of its random numbers; constant."""
+    seer: int = 0
+    """Under which number the log of ages has records that were acknowledged; constant."""
+
+
+def fill_requests(build: Builder) -> None:
+    """Put the requests of each task there that has some; the tasks and the sinks are filled."""
+    job, shared = build.job, dict[str, int]()
+    first_seer = 2 * build.head.tasks + len(build.places.sinks)
+    for number, (task, (plan, index)) in enumerate(
+        zip(build.blocks["tasks_at"], job.subtasks, strict=False)
+    ):
+        requests = plan.stage.requests
+        if requests is None:
+            continue
+        settings = writer_settings(job, requests)
+        held = KernelRequests(
+            settings,
+            new_writer(requests),
+            entry_count=requests.most_records + 2,
+            slot_count=settings.in_flight,
+            seer=first_seer + number,
+        )
+        held.owns_destination = int(not requests.shares_limit or plan.name not in shared)
+        if held.owns_destination == 1:
+            shared[plan.name] = build.put(cells_of(new_destination(requests)))
+        held.destination = shared[plan.name]
+        phases = requests.latency_phases
+        held.latencies = build.put(np.array(phases, np.int64).ravel())
+        held.latency_count = len(phases)
+        held.stream = stream_of(f"requests {plan.name}/{index}")
+        build.lay(held, "entries", "slots")
+        task["has_requests"] = 1
+        task["requests"] = build.put(cells_of(held))
+        build.head.is_ordered |= int(requests.shares_limit)

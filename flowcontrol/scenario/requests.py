@@ -1,0 +1,273 @@
+"""Requests of a sink: their keys in the file, and the defaults of real connectors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple
+
+from pydantic import AfterValidator, Discriminator, PlainSerializer, Tag
+
+from flowcontrol.scenario import fields as f
+from flowcontrol.scenario.refusals import faults
+from flowcontrol.scenario.schedule import MICROSECONDS, TAG_MARK
+
+MOST_RECORDS: Final = 1_000_000
+"""Most records that a subtask of a sink holds, in its buffer and in flight."""
+MOST_LATENCY_MS: Final = 10**7
+
+Connector = Literal["kinesis", "firehose", "dynamodb", "sqs", "elasticsearch-8", "http"]
+Distribution = Literal["constant", "exponential", "lognormal"]
+
+
+class _Defaults(NamedTuple):
+    """What a connector states; the base classes of Flink have no defaults."""
+
+    batch_records: int
+    in_flight: int
+    buffered: int
+    batch_bytes: int
+    record_bytes_max: int
+    decrease: Fraction
+    buffer_s: int = 5
+
+
+_HALF = Fraction(1, 2)
+CONNECTORS: Final[dict[str, _Defaults]] = {
+    "kinesis": _Defaults(500, 50, 10_000, 5_242_880, 1_048_576, Fraction(99, 100)),
+    "firehose": _Defaults(500, 50, 10_000, 4_194_304, 1_024_000, _HALF),
+    "dynamodb": _Defaults(25, 50, 10_000, 16_000_000, 400_000, _HALF),
+    "sqs": _Defaults(10, 50, 5_000, 256_000, 256_000, _HALF),
+    "elasticsearch-8": _Defaults(500, 50, 10_000, 5_242_880, 1_048_576, _HALF),
+    "http": _Defaults(500, 50, 10_000, 5_242_880, 1_048_576, _HALF),
+}
+"""Defaults of connectors: ``KinesisStreamsSinkBuilder`` and the others, in their versions of 2026;
+http is the one of getindata."""
+
+Records = Annotated[int, f.Number("a whole number of records", 1, MOST_RECORDS, step=f.ONE)]
+InFlight = Annotated[int, f.Number("a whole number of requests", 1, 10_000, step=f.ONE)]
+LatencyMilliseconds = Annotated[
+    Fraction, f.Number("a time in ms", 0, MOST_LATENCY_MS, step=Fraction(1, 1000))
+]
+AddedMilliseconds = Annotated[
+    Fraction, f.Number("a time in ms", 0, 10**5, step=Fraction(1, 1_000_000), grain="nanoseconds")
+]
+Factor = Annotated[
+    Fraction,
+    f.Number(
+        "a share", 0, 1, is_low_allowed=False, step=Fraction(1, 1_000_000), grain="millionths"
+    ),
+]
+LimitedRate = Annotated[Fraction, f.Number("a rate a second", 0, 10**9, is_low_allowed=False)]
+
+
+class LatencyPhase(f.Mapping):
+    """From a moment on, what a request takes."""
+
+    at_s: f.Moment = f.key("LatencyPhase.at_s", ...)
+    ms: LatencyMilliseconds = f.key("LatencyPhase.ms", ...)
+
+
+def _in_order(phases: tuple[LatencyPhase, ...]) -> tuple[LatencyPhase, ...]:
+    if not phases or phases[0].at_s != 0:
+        raise f.refuse("the first phase does not start at_s: 0: write one that does")
+    for index in range(1, len(phases)):
+        if phases[index].at_s <= phases[index - 1].at_s:
+            text = "is not after the phase before: write the phases in the order of time"
+            raise f.refuse(f"{float(phases[index].at_s):g} {text}", index, "at_s")
+    return phases
+
+
+def _one_phase(ms: Fraction) -> tuple[LatencyPhase, ...]:
+    return (LatencyPhase(at_s=Fraction(0), ms=ms),)
+
+
+def _kind(value: object) -> str:
+    return f"{TAG_MARK}{'phases' if isinstance(value, list | tuple) else 'number'}"
+
+
+def _written(phases: Sequence[LatencyPhase]) -> Any:
+    if len(phases) == 1:
+        return f.write_number(phases[0].ms)
+    return [{"at_s": f.write_number(p.at_s), "ms": f.write_number(p.ms)} for p in phases]
+
+
+if TYPE_CHECKING:
+    Latency = tuple[LatencyPhase, ...]
+else:
+    Latency = Annotated[
+        Annotated[LatencyMilliseconds, AfterValidator(_one_phase), Tag(f"{TAG_MARK}number")]
+        | Annotated[tuple[LatencyPhase, ...], AfterValidator(_in_order), Tag(f"{TAG_MARK}phases")],
+        Discriminator(_kind),
+        PlainSerializer(_written),
+    ]
+
+
+class RateLimiting(f.Mapping):
+    """How a writer limits the records in flight by what fails."""
+
+    quiet = frozenset({"initial", "increase", "decrease", "threshold"})
+
+    initial: Records | None = f.key("RateLimiting.initial")
+    increase: Records = f.key("RateLimiting.increase", 10)
+    decrease: Factor | None = f.key("RateLimiting.decrease")
+    threshold: Records | None = f.key("RateLimiting.threshold")
+
+
+class Limit(f.Mapping):
+    """What a destination takes at the most; what is above it fails."""
+
+    quiet = frozenset({"records_per_s", "requests_per_s", "burst_s", "shared"})
+
+    records_per_s: LimitedRate | None = f.key("Limit.records_per_s")
+    requests_per_s: LimitedRate | None = f.key("Limit.requests_per_s")
+    burst_s: f.PositiveSeconds = f.key("Limit.burst_s", Fraction(1))
+    shared: bool = f.key("Limit.shared", True, strict=True)
+
+
+class Errors(f.Mapping):
+    """Shares of what fails without a limit, drawn from the seed."""
+
+    quiet = frozenset({"request", "record"})
+
+    request: f.Share = f.key("Errors.request", Fraction(0))
+    record: f.Share = f.key("Errors.record", Fraction(0))
+
+
+class Requests(f.Mapping):
+    """A sink that writes in batches and does not wait for the answers (``AsyncSinkBase``)."""
+
+    quiet = frozenset(
+        {
+            *("like", "in_flight", "batch_records", "batch_bytes", "buffered", "buffer_s"),
+            *("record_bytes_max", "timeout_s", "rate_limiting", "latency_distribution"),
+            *("latency_cv", "per_record_ms", "per_kb_ms", "errors", "limit"),
+        }
+    )
+
+    style: Literal["async"] = f.key("Requests.style", "async")
+    like: Connector | None = f.key("Requests.like")
+    latency_ms: Latency = f.key("Requests.latency_ms", ...)
+    latency_distribution: Distribution = f.key("Requests.latency_distribution", "constant")
+    latency_cv: f.Variation | None = f.key("Requests.latency_cv")
+    per_record_ms: AddedMilliseconds = f.key("Requests.per_record_ms", Fraction(0))
+    per_kb_ms: AddedMilliseconds = f.key("Requests.per_kb_ms", Fraction(0))
+    in_flight: InFlight | None = f.key("Requests.in_flight")
+    batch_records: Records | None = f.key("Requests.batch_records")
+    batch_bytes: f.Bytes | None = f.key("Requests.batch_bytes")
+    buffered: Records | None = f.key("Requests.buffered")
+    buffer_s: f.PositiveSeconds | None = f.key("Requests.buffer_s")
+    record_bytes_max: f.Bytes | None = f.key("Requests.record_bytes_max")
+    timeout_s: f.PositiveSeconds = f.key("Requests.timeout_s", Fraction(600))
+    rate_limiting: RateLimiting | Literal["none"] = f.key("Requests.rate_limiting", RateLimiting())
+    limit: Limit | None = f.key("Requests.limit")
+    errors: Errors | None = f.key("Requests.errors")
+
+    def contradictions(self) -> Iterator[tuple[str, str]]:
+        """Yield contradictions between keys: a key and the refusal."""
+        yield from faults("requests", self)
+
+    def _value(self, name: str) -> Any:
+        """Return what is stated, else the connector's default; None if there is neither."""
+        own = getattr(self, name)
+        if own is not None or self.like is None:
+            return own
+        return getattr(CONNECTORS[self.like], name)
+
+    @property
+    def missing(self) -> str:
+        """Keys that no connector fills in, as text; empty if there are none."""
+        names = ("in_flight", "batch_records", "buffered", "buffer_s")
+        return ", ".join(name for name in names if self._value(name) is None)
+
+    @property
+    def batch_most(self) -> int:
+        """Records of a request at the most."""
+        return int(self._value("batch_records") or 1)
+
+    @property
+    def in_flight_most(self) -> int:
+        """Requests in flight at the most."""
+        return int(self._value("in_flight") or 1)
+
+    @property
+    def buffered_most(self) -> int:
+        """Records in the buffer at the most, but for those that come back."""
+        return int(self._value("buffered") or 2)
+
+    @property
+    def bytes_most(self) -> int:
+        """Bytes of a request at the most."""
+        return int(self._value("batch_bytes") or f.MAX_BYTES)
+
+    @property
+    def record_most(self) -> int:
+        """Bytes of a record at the most."""
+        return int(self._value("record_bytes_max") or self.bytes_most)
+
+    @property
+    def most_records(self) -> int:
+        """Records that a subtask may hold, in its buffer and in flight."""
+        return self.buffered_most + self.batch_most * self.in_flight_most
+
+    @property
+    def is_batch_too_large(self) -> bool:
+        """Whether a full request leaves no room in the buffer, which Flink refuses."""
+        return self.buffered_most <= self.batch_most
+
+    @property
+    def is_record_too_large(self) -> bool:
+        """Whether the largest record does not fit into a request."""
+        return self.record_most > self.bytes_most
+
+    @property
+    def is_unlimited(self) -> bool:
+        """Whether there is a limit that limits nothing."""
+        own = self.limit
+        return own is not None and own.records_per_s is None and own.requests_per_s is None
+
+    @property
+    def buffer_us(self) -> int:
+        """Time after which a record leaves the buffer, microseconds."""
+        return int(Fraction(self._value("buffer_s") or 1) * MICROSECONDS)
+
+    @property
+    def timeout_us(self) -> int:
+        """Time after which a request counts as failed, microseconds."""
+        return int(self.timeout_s * MICROSECONDS)
+
+    @property
+    def limiting(self) -> RateLimiting | None:
+        """How the records in flight are limited; None: not at all."""
+        return None if self.rate_limiting == "none" else self.rate_limiting
+
+    @property
+    def decrease(self) -> Fraction:
+        """By which the window shrinks when something fails."""
+        own = self.limiting
+        if own is not None and own.decrease is not None:
+            return own.decrease
+        return _HALF if self.like is None else CONNECTORS[self.like].decrease
+
+    @property
+    def first_window(self) -> int:
+        """Records that may be in flight at first: a batch, unless stated."""
+        own = self.limiting
+        return (own.initial if own is not None else None) or self.batch_most
+
+    @property
+    def window_most(self) -> int:
+        """Records that may be in flight at the most: all batches, unless stated."""
+        own = self.limiting
+        stated = None if own is None else own.threshold
+        return stated or self.batch_most * self.in_flight_most
+
+    @property
+    def latency_phases(self) -> list[tuple[int, int]]:
+        """From when on, and what an empty request takes in the mean, microseconds."""
+        return [(int(phase.at_s * MICROSECONDS), int(phase.ms * 1000)) for phase in self.latency_ms]
+
+    @property
+    def shares_limit(self) -> bool:
+        """Whether all subtasks share one limit."""
+        return self.limit is not None and self.limit.shared
