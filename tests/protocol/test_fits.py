@@ -28,7 +28,7 @@ from flowcontrol.protocol.network import (
     partitioners,
     rounds,
 )
-from flowcontrol.protocol.requests import destination, entries, rate_limiting
+from flowcontrol.protocol.requests import async_wait, destination, entries, rate_limiting
 from flowcontrol.protocol.service import MOST, MOST_SHARES
 from flowcontrol.protocol.tasks import event_time, operators, processors, reading
 from flowcontrol.protocol.tasks import task as pacing
@@ -38,6 +38,7 @@ from flowcontrol.scenario.fields import MAX_BYTES, MAX_PARALLELISM, MAX_SECONDS
 from flowcontrol.scenario.option_table import MAX_SEGMENT_BYTES
 from flowcontrol.scenario.requests import MOST_RECORDS as MOST_HELD
 from flowcontrol.scenario.system import TRANSPORT_PARTS
+from flowcontrol.state import async_wait as waits
 from flowcontrol.state import queues, requests, rows, tasks
 from flowcontrol.state.declared import width
 from flowcontrol.state.network import (
@@ -182,7 +183,7 @@ BY_HAND = {
     window_entries.bucket_of, contents.key_of, contents.id_of_key,
     spark_batches.take_row, spark_batches._put, queues.widen,
     destination.take_tokens, destination.answer_us, entries.put_last, entries.take_first,
-    entries.take_records, rate_limiting.scaled_down,
+    entries.take_records, rate_limiting.scaled_down, async_wait._next_delay,
     contents.put_further_in, contents.absorb_further, contents.purge_further,
 }  # fmt: skip
 """Rules that the tests below call, and those of ``test_windows_fit``, for their arguments depend on
@@ -284,6 +285,9 @@ def test_requests_fit(narrow: type[int], records: int, size: int) -> None:
         bucket = requests.Bucket(*map(narrow, (rate, most, 0, 0)))
         now = narrow(RANGES["us"][1])
         assert destination.take_tokens(bucket, narrow(records), now) >= 1
+    delays = waits.WaitSettings(delay=narrow(10**11), multiplier=narrow(1000 * 1000))
+    wait = waits.Wait(delays, waits.WaitQueue(last_delay=narrow(10**11)), [], held)
+    assert async_wait._next_delay(wait, narrow(2)) == 0
     settings = requests.WriterSettings(decrease=narrow(999_999))
     assert rate_limiting.scaled_down(settings, narrow(MOST_HELD)) < MOST_HELD
 
