@@ -47,7 +47,7 @@ _REASONS: Final[dict[Limit, str]] = {
 
 _COUNTERS: Final = (
     "requests", "records_sent", "records_acknowledged", "records_retried", "records_throttled",
-    "timeouts", "records_doubled",
+    "timeouts", "records_doubled", "records_replayed",
 )  # fmt: skip
 
 
@@ -59,9 +59,9 @@ def request_summary(tables: Tables, scenario: Scenario) -> dict[str, Any]:
     ``latency_ms`` of a request, ``acknowledged`` (latencies of records up to their
     acknowledgement); ``window`` (records: ``min``, ``mean``, ``end``; null under no rate limiting);
     ``requests``, ``records_sent``, ``records_acknowledged``, ``records_retried``,
-    ``records_throttled``, ``timeouts`` and ``records_doubled`` of the whole run; ``waited_share``
-    of the time; ``limit``: ``destination``, ``in_flight``, ``window``, ``batches`` or null; and
-    ``sentences``.
+    ``records_throttled``, ``timeouts``, ``records_doubled`` and ``records_replayed`` of the whole
+    run; ``waited_share`` of the time; ``limit``: ``destination``, ``in_flight``, ``window``,
+    ``batches`` or null; and ``sentences``.
     """
     frame = result_frame(tables, "requests")
     stages, sentences = dict[str, Any](), list[str]()
@@ -159,4 +159,9 @@ def _sentences(stage: str, found: Mapping[str, Any]) -> Iterator[str]:
         yield (
             f"{found['timeouts']:,} requests of {stage} timed out; the destination stored "
             f"{found['records_doubled']:,} records more than once."
+        )
+    if found["records_replayed"]:
+        yield (
+            f"{found['records_replayed']:,} records that {stage} had sent before a failure may be "
+            "stored twice: they came behind the checkpoint that was restored."
         )

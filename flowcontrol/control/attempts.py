@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from flowcontrol.control.cuts import CutLogs, Cuts, lose_messages
+from flowcontrol.kernel import requests as q
 from flowcontrol.kernel import views as v
 from flowcontrol.kernel.ages import free_runs, push_run
 from flowcontrol.kernel.disk import spill_row
@@ -28,6 +29,7 @@ from flowcontrol.memory.cells import sparse, view
 from flowcontrol.memory.memory import Memory
 from flowcontrol.memory.part_fields import CUT_SLOTS, KernelCheckpoints
 from flowcontrol.memory.places import Ints
+from flowcontrol.memory.requests import lasting_places
 from flowcontrol.memory.task_memory import all_cut_places
 from flowcontrol.protocol.network.partition_kinds import PIPELINED
 from flowcontrol.protocol.network.rounds import enqueue_message
@@ -43,6 +45,8 @@ from flowcontrol.systems.transports.rules import begin_receiver, begin_sender
 
 KEPT = ("wake", "next", "previous", "last", "busy", "idle", "blocked", "absent", "draws")
 """Fields of a task that belong to the machine, not to an attempt."""
+
+NOWHERE = np.array([], np.int64)
 
 ChannelCounts = Mapping[str, Sequence[tuple[int, int]]]
 """Records by the name of an edge, of each of its channels in their order: in, and out."""
@@ -233,6 +237,7 @@ class KernelAttempts:
         cuts = {task: self._cuts.of(checkpoint, task) for task in tasks}
         kept = {task: memory.cells[self._places[task].all] for task in keeps}
         for task in tasks:
+            self._count_replayed(task)
             self._reset(task)
         for task, cut in cuts.items():
             places = self._places[task]
@@ -245,12 +250,30 @@ class KernelAttempts:
         for task in tasks:
             if task in self._own:
                 self.logs.put_windows(task, checkpoint)
+                self._put_requests(task)
             self._put_in_flight(task, checkpoint)
             memory.tasks["status"][task] = f.IDLE
             wake(memory.head, task, memory.head.round)
         self._cuts.forget_finished(tasks)
         for call in after:
             call()
+
+    def _count_replayed(self, task: int) -> None:
+        """Count what a destination has of a task that begins anew, and may have again."""
+        head, row = self._memory.head, v.task_row(self._memory.head, task)
+        if row.requests > 0:
+            held = q.kernel_requests(head, row.requests)
+            flying, stored = q.ends_in_flight(head, row)
+            held.gone += flying
+            held.replayed += held.writer.acknowledged + stored
+
+    def _put_requests(self, task: int) -> None:
+        """Give the sink of a task that begins anew what its cut has kept of the buffer."""
+        head, row = self._memory.head, v.task_row(self._memory.head, task)
+        if row.requests > 0:
+            held = q.kernel_requests(head, row.requests)
+            held.replayed -= held.kept_acknowledged
+            q.put_back(head, row)
 
     def note_trigger(self, checkpoint: int, triggered_us: int) -> None:
         """Remember when a checkpoint was triggered: the age of what it has in flight."""
@@ -278,9 +301,12 @@ class KernelAttempts:
             held = self._held(task)
             if held.aside > 0:
                 forget(aside_of(memory.head, held))
+        row = memory.tasks[task]
+        lasting = lasting_places(memory, int(row["requests"])) if row["requests"] > 0 else NOWHERE
+        counted = memory.cells[lasting]
         for first, length in list(areas_of_task(memory, task)):  # how much is used changes with it
             memory.cells[first : first + length] = image.cells[first : first + length]
-        row = memory.tasks[task]
+        memory.cells[lasting] = counted
         kept = {name: int(row[name]) for name in KEPT}
         if row["kind"] == SOURCE:
             kept["ready"] = int(row["ready"])

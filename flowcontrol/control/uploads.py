@@ -199,7 +199,7 @@ class SnapshotUploads(Kept):
     def _take(self, at: int, number: int, report: CheckpointReport) -> None:
         """Begin the synchronous part of a snapshot; what it will write is known."""
         state, key = self._states[report.task], (report.task, report.checkpoint)
-        full = state.full(report.records, report.windows)
+        full = state.full(report.records, report.contents)
         last = self._last(report.task, number)
         if report.checkpoint in self._savepoints:
             last = None

@@ -332,10 +332,10 @@ def allow_work(m: h.KernelMemory, worker: KernelWorker) -> RoundWork:
 def process_mail(m: h.KernelMemory, worker: KernelWorker, work: RoundWork) -> int:
     """Act on what does not wait for its turn; return 1 if a snapshot then holds the task up."""
     task, is_held = worker.task, 0
-    if m.has_checkpoints == 1 and task.in_checkpoint + task.mail > 0:
-        is_held = b.process_checkpoint_mail(m, worker, work)
     if task.has_requests == 1:
         answer_requests(m, worker, work.start, work.until)
+    if m.has_checkpoints == 1 and task.in_checkpoint + task.mail > 0:
+        is_held = b.process_checkpoint_mail(m, worker, work)
     if task.is_timed == 1 and is_held == 0:
         fire_timers(m, worker, work)
     return is_held

@@ -4,6 +4,7 @@ from typing import Any
 
 from flowcontrol.kernel import views as v
 from flowcontrol.kernel.ages import FIRED, note_move, run_at
+from flowcontrol.kernel.requests import buffered_bytes
 from flowcontrol.kernel.views import (
     coordinator_queue,
     kernel_checkpoints,
@@ -317,7 +318,7 @@ def log_report(m: KernelMemory, worker: Any, kind: int, checkpoint: int, reason:
         fill_report(entry, kernel_checkpoints(m, task.checkpoints).own)
     elif kind == TAKEN:
         entry.records = task.taken
-        entry.windows = window_bytes(m, task)
+        entry.contents = window_bytes(m, task) + buffered_bytes(m, task)
     else:
         m.reports_wanted = 0  # what follows from it may not wait
 
@@ -339,7 +340,7 @@ def _next_report(m: KernelMemory, number: int, kind: int) -> CheckpointReport:
     entry.task = number
     entry.kind = kind
     entry.round = m.now
-    entry.checkpoint = entry.reason = entry.records = entry.windows = 0
+    entry.checkpoint = entry.reason = entry.records = entry.contents = 0
     entry.start_delay = entry.alignment = entry.processed = entry.persisted = 0
     return entry
 

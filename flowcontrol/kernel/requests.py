@@ -5,7 +5,7 @@ from flowcontrol.kernel import writing as w
 from flowcontrol.kernel.ages import log_age, run_length, take_run
 from flowcontrol.memory import fields as f
 from flowcontrol.memory.cells import part_of, rows, rows_of, state_of
-from flowcontrol.memory.parts import REQUESTS
+from flowcontrol.memory.parts import CHECKPOINTS, REQUESTS
 from flowcontrol.memory.places import KernelMemory
 from flowcontrol.memory.requests import KernelRequests
 from flowcontrol.protocol.requests import async_sink
@@ -16,8 +16,9 @@ from flowcontrol.protocol.requests.destination import (
     records_before_error,
 )
 from flowcontrol.protocol.requests.entries import new_entry, put_last, split_entry, take_first
+from flowcontrol.protocol.tasks.checkpointing import end_data, is_between_records, on_flushed
 from flowcontrol.protocol.tasks.operators import is_between
-from flowcontrol.state.requests import NEVER, Destination, Entry, Request, Requests
+from flowcontrol.state.requests import NEVER, NONE, Destination, Entry, Request, Requests
 from flowcontrol.state.tasks import Worker
 
 kernel_requests = state_of(KernelRequests)
@@ -82,11 +83,58 @@ def answer_requests(m: KernelMemory, worker: Worker, start: int, end: int) -> No
     ``start``, ``end``: work that its rate allows by the start and by the end of the round, units.
     """
     held = kernel_requests(m, worker.task.requests)
-    if held.writer.next_at == NEVER or held.writer.next_at > m.now:
-        return
     requests = requests_of(m, held)
-    if async_sink.is_free(requests) == 0 or is_between(worker, worker.task, start, end) == 1:
+    if is_due(m, held) == 1 and may_run_mails(m, worker, requests, start, end) == 1:
         async_sink.run_mails(worker, requests, m.now)
+        if m.has_checkpoints == 1:
+            _note_flushed(m, worker, requests)
+    if m.has_checkpoints == 1:
+        _note_ended(m, worker)
+
+
+@part_of(REQUESTS)
+def is_due(m: KernelMemory, held: KernelRequests) -> int:
+    """Tell whether an answer or a timer is due: 1 if so."""
+    return 1 if 0 <= held.writer.next_at <= m.now else 0
+
+
+@part_of(REQUESTS)
+def may_run_mails(m: KernelMemory, worker: Worker, requests: Requests, start: int, end: int) -> int:
+    """Tell whether a task waits for its destination or is between two records: 1 if so."""
+    if async_sink.is_free(requests) == 0:
+        return 1
+    if m.has_checkpoints == 1:
+        return _is_between_records(m, worker, start, end)
+    return is_between(worker, worker.task, start, end)
+
+
+@part_of(CHECKPOINTS)
+def _is_between_records(m: KernelMemory, worker: Worker, start: int, end: int) -> int:
+    return is_between_records(worker, worker.task, start, end)
+
+
+@part_of(CHECKPOINTS)
+def _note_flushed(m: KernelMemory, worker: Worker, requests: Requests) -> None:
+    """Take the snapshot that waited for the last answer; act on what else is due behind it."""
+    state = worker.checkpoint_state()
+    if state.waits_requests == 1 and requests.writer.waits == async_sink.RESTING:
+        worker.task.in_checkpoint = 1
+        on_flushed(worker)
+        async_sink.run_mails(worker, requests, m.now)
+
+
+@part_of(CHECKPOINTS)
+def _note_ended(m: KernelMemory, worker: Worker) -> None:
+    """Say that the data has ended once all of it is acknowledged."""
+    state = worker.checkpoint_state()
+    if state.data_open == 0 and state.has_ended == 0 and end_requests(m, worker) == 1:
+        end_data(worker, worker.task)
+
+
+@part_of(REQUESTS)
+def flush_all(m: KernelMemory, worker: Worker, task: f.KernelTask) -> int:
+    """Begin to wait until no request of a task is in flight; return 1 if none is."""
+    return async_sink.begin_flush(worker, requests_of(m, kernel_requests(m, task.requests)), m.now)
 
 
 @part_of(REQUESTS)
@@ -96,10 +144,16 @@ def end_requests(m: KernelMemory, worker: Worker) -> int:
     requests = requests_of(m, held)
     if worker.task.is_pending == 1 or async_sink.is_free(requests) == 0:
         return 0
-    if held.has_ended == 1:
+    if held.has_ended == 1 or (m.has_checkpoints == 1 and _is_cut_off(m, worker) == 1):
         return 1
     held.has_ended = 1
     return async_sink.begin_end(worker, requests, m.now)
+
+
+@part_of(CHECKPOINTS)
+def _is_cut_off(m: KernelMemory, worker: Worker) -> int:
+    """Tell whether a savepoint has ended the input before its data: 1 if so."""
+    return 1 if worker.checkpoint_state().data_open > 0 and worker.task.open_inputs == 0 else 0
 
 
 @part_of(REQUESTS)
@@ -190,3 +244,56 @@ def acknowledge(m: KernelMemory, task: f.KernelTask, entry: Entry) -> None:
     """Log the ages of records that the destination has acknowledged."""
     if m.is_tracked == 1:
         log_age(m, kernel_requests(m, task.requests).seer, m.now - entry.emitted, entry.count)
+
+
+# ---- what a checkpoint keeps
+
+
+@part_of(REQUESTS)
+def buffered_bytes(m: KernelMemory, task: f.KernelTask) -> int:
+    """Return the bytes of what a task has buffered, which a checkpoint writes."""
+    if task.has_requests == 0:
+        return 0
+    return kernel_requests(m, task.requests).writer.buffer.nbytes
+
+
+@part_of(REQUESTS)
+def keep_buffer(m: KernelMemory, task: f.KernelTask) -> None:
+    """Copy what is buffered to where a cut takes it from: fewer records than a request has."""
+    held = kernel_requests(m, task.requests)
+    entries, kept = requests_of(m, held).entries, entry_rows(m, held.kept, held.kept_most)
+    place, count = held.writer.buffer.head, 0
+    while place != NONE and count < held.kept_most:
+        entry, copy = entries[place - 1], kept[count]
+        copy.first = entry.first
+        copy.count = entry.count
+        copy.size = entry.size
+        copy.emitted = entry.emitted
+        copy.tries = entry.tries
+        count += 1
+        place = entry.next
+    held.kept_count = count
+    held.kept_acknowledged = held.writer.acknowledged
+
+
+def put_back(m: KernelMemory, task: f.KernelTask) -> None:
+    """Give a task that begins anew what its cut has kept of the buffer."""
+    held = kernel_requests(m, task.requests)
+    requests = requests_of(m, held)
+    for copy in entry_rows(m, held.kept, held.kept_most)[: held.kept_count]:
+        place = new_entry(requests, copy.first, copy.count, copy.size, copy.emitted)
+        requests.entries[place - 1].tries = copy.tries
+        async_sink.put_back(requests, place, m.round)
+
+
+def ends_in_flight(m: KernelMemory, task: f.KernelTask) -> tuple[int, int]:
+    """Return the records in flight of a task that ends, and those that its destination stores."""
+    requests, flying, stored = requests_of(m, kernel_requests(m, task.requests)), 0, 0
+    for request in requests.slots:
+        place = request.entries.head if request.number > 0 else NONE
+        while place != NONE:
+            entry = requests.entries[place - 1]
+            flying += entry.count
+            stored += 0 if entry.fails or request.due == NEVER else entry.count
+            place = entry.next
+    return flying, stored

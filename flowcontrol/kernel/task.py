@@ -206,6 +206,16 @@ class KernelWorker:
         return 0
 
     @part_of(REQUESTS)
+    def flush_requests(self) -> int:
+        """Begin to wait until no request is in flight; return 1 if none is."""
+        return q.flush_all(self.m, self, self.task)
+
+    @part_of(REQUESTS)
+    def end_requests(self) -> int:
+        """Send what is left when the input is over; return 1 when all of it is acknowledged."""
+        return q.end_requests(self.m, self)
+
+    @part_of(REQUESTS)
     def submit(self, requests: Requests, request: Request, now: int) -> int:
         """Have the destination say when it answers a request, and what fails of it."""
         q.submit(self.m, self, requests, request)
@@ -293,6 +303,8 @@ class KernelWorker:
 
     def snapshot(self, checkpoint: int) -> None:
         """Take the state, from which an attempt begins after a failure."""
+        if self.m.may_fail == 1 and self.task.has_requests == 1:
+            q.keep_buffer(self.m, self.task)
         keep_cut(self.m, self.held(), checkpoint)
         if self.m.may_fail == 1 and self.task.is_timed == 1:
             log_channels(self.m, self.task, checkpoint)

@@ -224,31 +224,32 @@ class TaskState:
         Stages that have one.
     sync_us : int
         Time for which a snapshot blocks the task, microseconds: stage after stage.
-    windows : StateSize or None
-        How the windows of its first stage are written; None: it has none, or none with a size.
+    contents : StateSize or None
+        How its windows, or the records that its sink has buffered, are written; None: it has
+        neither, or windows without a size.
     """
 
     members: tuple[MemberState, ...] = ()
     sync_us: int = 0
-    windows: StateSize | None = None
+    contents: StateSize | None = None
 
     @property
     def has_state(self) -> bool:
         """Whether a checkpoint may write anything of it."""
-        return bool(self.members) or self.windows is not None
+        return bool(self.members) or self.contents is not None
 
-    def full(self, records: int, windows: int = 0) -> Sizes:
+    def full(self, records: int, contents: int = 0) -> Sizes:
         """Sizes when the task has taken so many records up.
 
         Parameters
         ----------
         records : int
             Records.
-        windows : int, optional
-            Bytes of the windows that it has open, which come last.
+        contents : int, optional
+            Bytes of its windows or of what its sink has buffered, which come last.
         """
         sizes = tuple(member.full(records) for member in self.members)
-        return sizes if self.windows is None else (*sizes, windows)
+        return sizes if self.contents is None else (*sizes, contents)
 
     def written(self, full: Sizes, last: Sequence[int] | None) -> int:
         """Bytes that a checkpoint writes.
@@ -262,8 +263,8 @@ class TaskState:
         """
         before: Sequence[int | None] = [None] * len(full) if last is None else last
         sizes = [member.size for member in self.members]
-        if self.windows is not None:
-            sizes.append(self.windows)
+        if self.contents is not None:
+            sizes.append(self.contents)
         return sum(
             size.written(now, then) for size, now, then in zip(sizes, full, before, strict=True)
         )
@@ -281,12 +282,17 @@ def task_states(job: Job) -> list[TaskState]:
             members = tuple(
                 _member_state(plan, member, index, firsts) for member in _with_state(plan)
             )
-            found.append(TaskState(members, task_sync_us(job, plan), _windows(job, plan)))
+            found.append(TaskState(members, task_sync_us(job, plan), _contents(job, plan)))
     return found
 
 
-def _windows(job: Job, plan: JobVertex) -> StateSize | None:
-    """Return how a task's windows are written: incrementally, if the state of its stage is."""
+def _contents(job: Job, plan: JobVertex) -> StateSize | None:
+    """Return how a task's windows are written: incrementally, if the state of its stage is.
+
+    What a sink has buffered is written whole.
+    """
+    if plan.stage.requests is not None:
+        return StateSize()
     window = job.scenario.window_of(plan.name)
     if window is None or window.bytes_per_key == 0:
         return None

@@ -321,11 +321,14 @@ def sink_subtasks(job: Job) -> Iterator[SinkSubtask]:
     """Yield the subtasks of the sinks that are accounted for, stage by stage in the job's order.
 
     After a restart windows may put out other results than before, and more or fewer of them:
-    which come again is not known. So sinks behind windows of a job that may fail are left out.
+    which come again is not known. So sinks behind windows of a job that may fail are left out. A
+    sink with requests has a table of its own.
     """
     for plan in job.stages:
         for member in plan.members:
-            if member.is_sink and not (job.faults is not None and _is_behind_windows(job, member)):
+            if not member.is_sink or member.stage.requests is not None:
+                continue
+            if job.faults is None or not _is_behind_windows(job, member):
                 for index, task in enumerate(job.tasks[plan.name]):
                     yield SinkSubtask(task, plan, member, index)
 

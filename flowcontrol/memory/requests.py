@@ -9,9 +9,18 @@ import numpy as np
 from flowcontrol.layout.requests import new_destination, new_writer, writer_settings
 from flowcontrol.layout.shares import stream_of
 from flowcontrol.memory.cells import cells_of
+from flowcontrol.memory.memory import Memory
 from flowcontrol.memory.part_fields import rows
-from flowcontrol.memory.places import Builder
-from flowcontrol.state.requests import Entry, EntryList, Request, SinkWriter, WriterSettings
+from flowcontrol.memory.places import Builder, Ints
+from flowcontrol.state.declared import cell, width
+from flowcontrol.state.requests import (
+    Destination,
+    Entry,
+    EntryList,
+    Request,
+    SinkWriter,
+    WriterSettings,
+)
 
 
 @dataclass(slots=True)
@@ -30,9 +39,21 @@ class KernelRequests:
     """1: its input is over."""
     waited_us: int = 0
     """Time for which its thread waited for the destination, microseconds."""
+    gone: int = 0
+    """Records in flight when attempts of the task ended: it sees no answer to them."""
+    replayed: int = 0
+    """Records that the destination had stored behind the checkpoints to which restarts went
+    back."""
+    kept_count: int = 0
+    """Entries of the buffer that the last checkpoint kept."""
+    kept_acknowledged: int = 0
+    """Records acknowledged by then."""
     entries: int = rows(Entry, "entry_count", lambda held: held.writer.used)
     entry_count: int = 0
     """How many there may be."""
+    kept: int = rows(Entry, "kept_most", lambda held: held.kept_count)
+    kept_most: int = 0
+    """How many there may be: as many as a request has, of a job that may fail."""
     slots: int = rows(Request, "slot_count")
     slot_count: int = 0
     """Requests that may be in flight."""
@@ -66,6 +87,7 @@ def fill_requests(build: Builder) -> None:
             new_writer(requests),
             entry_count=requests.most_records + 2,
             slot_count=settings.in_flight,
+            kept_most=0 if job.faults is None else settings.batch,
             seer=first_seer + number,
         )
         held.owns_destination = int(not requests.shares_limit or plan.name not in shared)
@@ -76,7 +98,33 @@ def fill_requests(build: Builder) -> None:
         held.latencies = build.put(np.array(phases, np.int64).ravel())
         held.latency_count = len(phases)
         held.stream = stream_of(f"requests {plan.name}/{index}")
-        build.lay(held, "entries", "slots")
+        build.lay(held, "entries", "kept", "slots")
         task["has_requests"] = 1
         task["requests"] = build.put(cells_of(held))
         build.head.is_ordered |= int(requests.shares_limit)
+
+
+# ---- what is left of it when its task begins anew
+
+_COUNTERS = (
+    *("requests", "sent", "sent_bytes", "acknowledged", "failed", "timeouts", "doubled"),
+    *("answers", "answer_time", "throttled"),
+)
+"""Fields of a writer that count since the start of the run."""
+
+
+def kept_places(memory: Memory, at: int) -> Ints:
+    """Return where that stands which a checkpoint keeps of the requests of a task."""
+    held = memory.copy(at, KernelRequests)
+    own = [at + cell(KernelRequests, name) for name in ("kept_count", "kept_acknowledged")]
+    kept = held.kept + np.arange(held.kept_most * width(Entry))
+    return np.concatenate([np.array(own, np.int64), kept])
+
+
+def lasting_places(memory: Memory, at: int) -> Ints:
+    """Return where that stands which belongs to the run and not to an attempt of the task."""
+    held, writer = memory.copy(at, KernelRequests), at + cell(KernelRequests, "writer")
+    own = [at + cell(KernelRequests, name) for name in ("draws", "waited_us", "gone", "replayed")]
+    own += [writer + cell(SinkWriter, name) for name in _COUNTERS]
+    destination = held.destination + np.arange(width(Destination))
+    return np.concatenate([np.array(own, np.int64), destination])

@@ -37,6 +37,7 @@ from flowcontrol.memory.part_fields import (
     KernelWindow,
 )
 from flowcontrol.memory.places import Builder, Ints
+from flowcontrol.memory.requests import kept_places
 from flowcontrol.protocol.checkpoints.alignment import PUTTING_ASIDE
 from flowcontrol.protocol.checkpoints.barriers import MOST_TRACKED
 from flowcontrol.protocol.tasks.operators import OPERATORS
@@ -396,6 +397,8 @@ def cut_places(memory: Memory, plan: JobVertex, index: int) -> CutPlaces:
     if row["window"] > 0:  # how far its windows are
         at = int(row["window"]) + cell(KernelWindow, "store")
         found.append(np.array([at + cell(WindowStore, name) for name in STORE], np.int64))
+    if row["requests"] > 0:  # what its sink has buffered
+        found.append(kept_places(memory, int(row["requests"])))
     outputs = memory.partitions[[places.partitions[link.name, index] for link in plan.outputs]]
     inputs = memory.gates[[places.gates[link.name, index] for link in plan.inputs]]
     written = np.concatenate(

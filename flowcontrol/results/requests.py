@@ -62,11 +62,12 @@ class RequestTable:
             "t_s": np.full(len(now), t_s),
             **self._ends,
             "in_flight": now["in_flight"],
-            "in_flight_records": held["writer"]["sent"] - now["acknowledged"] - now["failed"],
+            "in_flight_records": now["sent"] - now["acknowledged"] - now["failed"] - held["gone"],
             "buffered_records": now["buffer"]["records"],
             "buffered_bytes": now["buffer"]["nbytes"],
             "window": pa.array(now["window"], mask=~self._has_window),
             **{name: now[field] for name, field in _COUNTED.items()},
+            "records_replayed": held["replayed"],
             "batch_mean": _mean(now["sent"] - then["sent"], sent),
             "latency_mean_ms": _mean(
                 round_ms * (now["answer_time"] - then["answer_time"]), answers

@@ -357,6 +357,8 @@ class TaskCheckpoint:
     """1: barriers are missing, and so a part of what that one persists."""
     waits_outputs: int = 0
     """1: a timeoutable barrier of it stands in an output, and may yet overtake."""
+    waits_requests: int = 0
+    """1: its sink waits until no request is in flight; the snapshot comes behind that."""
     deadline: int = -1
     """When such barriers overtake; -1: never."""
     sync: int = 0
@@ -419,8 +421,8 @@ class CheckpointReport:
     """From its first barrier to its last, microseconds."""
     records: int = 0
     """Of TAKEN: records that the task had taken up; of WRITES: those before the round."""
-    windows: int = 0
-    """Of TAKEN: bytes of the windows that the task had open."""
+    contents: int = 0
+    """Of TAKEN: bytes of the windows that the task had open, or of what a sink had buffered."""
     processed: int = 0
     """Bytes polled between first and last barrier."""
     persisted: int = 0

@@ -128,13 +128,20 @@ def test_jobs_that_share_memory_do_too() -> None:
     assert absent == {16, 24}
 
 
-def test_a_job_that_fails_does_too() -> None:
-    """Tasks die, are restored from a checkpoint, and catch up."""
-    job = build_physical_graph(
-        load_scenario(ROOT / "conf" / "recovery.yaml", overrides={"round_ms": 500})
-    )
+SLOW = {**REQUESTS, "latency_ms": 700, "buffered": 500, "limit": {"records_per_s": 120}}
+
+
+@pytest.mark.parametrize("requests", [None, SLOW], ids=["plain", "requests"])
+def test_a_job_that_fails_does_too(requests: dict[str, Any] | None) -> None:
+    """Tasks die, are restored from a checkpoint, and catch up; all begin anew on the way."""
+    changes: dict[str, Any] = {"round_ms": 500}
+    if requests is not None:
+        changes["stages.sink.requests"] = {**requests, "timeout_s": 2, "buffer_s": 1}
+    job = build_physical_graph(load_scenario(ROOT / "conf" / "recovery.yaml", overrides=changes))
     own, absent = staged(job), 0
     for state in clocks.kernel_states(job):
         assert own.run() == state, f"after round {state.number}"
         absent += sum(not task.is_running for task in state.tasks)
+        if requests is not None and (state.number + 1) % 9 == 0:
+            own.restart()
     assert absent > 0

@@ -108,7 +108,7 @@ def _of_windows(task: TaskState) -> Iterator[str]:
         if any(is_event(one) for gate in task.gates for c in gate.channels for one in c.queue):
             yield "barrier waits behind a burst"
     for report in held.reports:
-        if report.kind == TAKEN and report.windows > 0:
+        if report.kind == TAKEN and report.contents > 0:
             yield "snapshot with windows"
     if task.state.is_finished == 1 and window.entries and task.time.watermark < MAX_TIME:
         yield "stopped with windows open"

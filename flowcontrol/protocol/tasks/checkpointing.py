@@ -81,9 +81,12 @@ def is_between_records(worker: Worker, task: StreamTask, start: int, end: int) -
     """Tell whether the task is between two records at some moment of the round: 1 if so.
 
     As :func:`~flowcontrol.protocol.tasks.operators.is_between`; one that stands still for the
-    synchronous part of a snapshot is not, nor is one in the middle of a burst.
+    synchronous part of a snapshot is not, nor is one in the middle of a burst, nor one that waits
+    for the destination of its requests.
     """
     if is_between(worker, task, start, end) == 0:
+        return 0
+    if task.has_requests == 1 and worker.waits_for_requests() == 1:
         return 0
     if stands_in_sync(worker.checkpoint_state(), task, worker.now_us()) == 1:
         return 0
@@ -101,8 +104,8 @@ def act_on(worker: Worker, task: StreamTask, kind: int, checkpoint: int, created
     if kind == q.END_OF_DATA:
         state = worker.checkpoint_state()
         state.data_open -= 1
-        if state.data_open == 0:
-            _end_data(worker, task)
+        if state.data_open == 0 and (task.has_requests == 0 or worker.end_requests() == 1):
+            end_data(worker, task)
         return 0
     _deliver(worker, task.gate, task.channel, kind, checkpoint, created, 0)
     _convert_announced(worker, task)
@@ -127,13 +130,13 @@ def may_finish(worker: Worker, task: StreamTask) -> int:
     if state.waits_final == 0:
         return 1
     if worker.task.gates == 0 and task.open_inputs == 0 and task.is_pending == 0:
-        _end_data(worker, task)
+        end_data(worker, task)
     if state.data_open > 0 and worker.task.gates > 0 and task.open_inputs == 0:
         return 1  # its inputs were cut off by a savepoint
     return 1 if 0 <= state.finishes <= worker.round_number() else 0
 
 
-def _end_data(worker: Worker, task: StreamTask) -> None:
+def end_data(worker: Worker, task: StreamTask) -> None:
     """Pass on that no data comes any more, once."""
     state = worker.checkpoint_state()
     if state.has_ended == 1:
@@ -409,11 +412,35 @@ def _perform_checkpoint(
             state.waits_outputs = 1
             state.deadline = created + state.timeout
     begin_cut(worker, is_unaligned)
-    worker.snapshot(checkpoint)
-    worker.report(b.TAKEN, checkpoint, 0)
-    begin_sync(state, task, worker.service_phases(), worker.now_us())
+    if task.has_requests == 1 and worker.flush_requests() == 0:
+        state.waits_requests = 1
+        return
+    _take_snapshot(worker)
     if 0 <= state.deadline <= worker.now_us():
         overtake_outputs(worker, task)
+
+
+def _take_snapshot(worker: Worker) -> None:
+    """Take the snapshot of the pending checkpoint, and begin its synchronous part."""
+    state = worker.checkpoint_state()
+    worker.snapshot(state.pending)
+    worker.report(b.TAKEN, state.pending, 0)
+    begin_sync(state, worker.task, worker.service_phases(), worker.now_us())
+
+
+def on_flushed(worker: Worker) -> None:
+    """Take the snapshot that waited until no request of a sink was in flight, unless aborted.
+
+    ``SinkWriterOperator.prepareSnapshotPreBarrier``: a sink passes no barrier on, so it does not
+    matter that it flushes behind that.
+    """
+    state = worker.checkpoint_state()
+    if state.waits_requests == 0:
+        return
+    state.waits_requests = 0
+    if state.pending > 0:
+        _take_snapshot(worker)
+        _acknowledge(worker)
 
 
 def _acknowledge(worker: Worker) -> None:
@@ -423,6 +450,8 @@ def _acknowledge(worker: Worker) -> None:
     """
     state = worker.checkpoint_state()
     if state.pending == 0 or state.waits_inputs == 1 or state.waits_outputs == 1:
+        return
+    if state.waits_requests == 1:
         return
     if b.is_aborted(worker.aborted(), state.pending, worker.round_number()) == 1:
         b.forget_aborted(worker.aborted(), state.pending)

@@ -67,8 +67,8 @@ def test_the_windows_that_are_open_are_state(cuts: ModuleType) -> None:
         if report.kind == TAKEN and report.task == 1:
             task = run.states[report.round].task("count")
             entries = len(task.window.entries)
-            assert abs(report.windows - entries * BYTES) <= 2 * KEYS * BYTES, "of that round"
-            held[report.checkpoint] = report.windows
+            assert abs(report.contents - entries * BYTES) <= 2 * KEYS * BYTES, "of that round"
+            held[report.checkpoint] = report.contents
     found, last = sizes(run, 1), (0, 0)
     kinds = {id: run.control.coordinator.statistics(id).kind for id in found}
     assert sorted(kinds.values()).count("savepoint") == 1
@@ -199,7 +199,7 @@ def test_a_savepoint_that_stops_the_job_fires_nothing(cuts: ModuleType) -> None:
     assert last.time.watermark < MAX_TIME
     assert results(run) == []
     taken = [one for one in run.reports if one.kind == TAKEN and one.task == 1]
-    assert [one.windows for one in taken] == [len(last.window.entries) * BYTES]
+    assert [one.contents for one in taken] == [len(last.window.entries) * BYTES]
     assert len(last.window.entries) == KEYS
     marks = [
         value
