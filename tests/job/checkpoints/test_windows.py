@@ -169,7 +169,7 @@ def test_a_last_checkpoint_finds_the_windows_fired(cuts: ModuleType) -> None:
     assert last.window.entries == ()
     assert last.state.is_finished == 1
     taken = [one for one in run.reports if one.kind == TAKEN and one.task == 1]
-    assert taken[-1].windows == 0 < taken[0].windows
+    assert taken[-1].contents == 0 < taken[0].contents
     assert sum(n for *_, n in results(run)) == 200
 
 
