@@ -104,8 +104,8 @@ SECTIONS = {
     "Requests": (
         "requests",
         "The requests of a sink to its destination: batches, requests in flight, what fails and is "
-        "sent again, as Flink's AsyncSinkWriter has them. `service_rate` stays what the task's own "
-        "thread does for a record before that.",
+        "sent again, as Flink's AsyncSinkWriter or a sink that blocks its thread has them. "
+        "`service_rate` stays what the task's own thread does for a record before that.",
     ),
     "LatencyPhase": (
         "latency_ms",
@@ -117,6 +117,7 @@ SECTIONS = {
         "The window of records in flight: it grows with each request that succeeds and shrinks "
         "with each of which something fails.",
     ),
+    "Retry": ("retry", "How a blocking sink sends again what failed."),
     "Limit": (
         "limit",
         "The capacity of a destination, as token buckets. The first records of a request pass as "

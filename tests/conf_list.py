@@ -25,6 +25,7 @@ ROWS = {
     "gc-pause": "blocks flink",
     "head-of-line": "chosen",
     "idle-source": "timed",
+    "jdbc-nightly": "chosen",
     "kafka-questions": "fine flink",
     "kafka-source": "blocks flink",
     "late-data": "timed",

@@ -20,12 +20,14 @@ from flowcontrol.scenario import Scenario, Stage
 if TYPE_CHECKING:
     import pandas as pd
 
-Limit = Literal["destination", "in_flight", "window", "batches"]
+Limit = Literal["destination", "in_flight", "window", "batches", "blocking", "records"]
 
 WAITS: Final = 0.05
 """Share of the time from which on a sink is limited by its requests."""
 FULL: Final = 0.95
 """Share of what may be in flight from which on that limits."""
+GAINED: Final = 0.1
+"""Share of the time of a request that is the same for any batch from which on larger ones help."""
 REFUSED: Final = 0.01
 """Share of the records sent from which on the limit of the destination is named."""
 
@@ -33,6 +35,9 @@ ADVICE: Final[dict[Limit, str]] = {
     "destination": "raise the limit of the destination, or send it less",
     "in_flight": "allow more requests in flight (in_flight), or larger ones (batch_records)",
     "window": "see what fails, or let the window grow faster and shrink less (rate_limiting)",
+    "blocking": "write larger batches (batch_records, batch_bytes), or from more subtasks",
+    "records": "have the destination spend less on a record (per_record_ms, per_kb_ms), or write "
+    "from more subtasks",
     "batches": "have requests leave full: raise batch_bytes, or make buffered a multiple of "
     "batch_records",
 }
@@ -41,13 +46,15 @@ ADVICE: Final[dict[Limit, str]] = {
 _REASONS: Final[dict[Limit, str]] = {
     "destination": "the destination takes no more",
     "in_flight": "as many requests as may be are in flight",
+    "blocking": "its thread waits for each request, whatever its size",
+    "records": "its thread waits for each request, and nearly all of that is spent on its records",
     "window": "rate limiting holds requests back",
     "batches": "requests leave before they are full",
 }
 
 _COUNTERS: Final = (
     "requests", "records_sent", "records_acknowledged", "records_retried", "records_throttled",
-    "timeouts", "records_doubled", "records_replayed",
+    "timeouts", "records_doubled", "records_replayed", "requests_exhausted",
 )  # fmt: skip
 
 
@@ -59,9 +66,10 @@ def request_summary(tables: Tables, scenario: Scenario) -> dict[str, Any]:
     ``latency_ms`` of a request, ``acknowledged`` (latencies of records up to their
     acknowledgement); ``window`` (records: ``min``, ``mean``, ``end``; null under no rate limiting);
     ``requests``, ``records_sent``, ``records_acknowledged``, ``records_retried``,
-    ``records_throttled``, ``timeouts``, ``records_doubled`` and ``records_replayed`` of the whole
-    run; ``waited_share`` of the time; ``limit``: ``destination``, ``in_flight``, ``window``,
-    ``batches`` or null; and ``sentences``.
+    ``records_throttled``, ``timeouts``, ``records_doubled``, ``records_replayed`` and
+    ``requests_exhausted`` of the whole run; ``waited_share`` of the time; ``limit``:
+    ``destination``, ``in_flight``, ``window``, ``batches``, ``blocking``, ``records`` or null; and
+    ``sentences``.
     """
     frame = result_frame(tables, "requests")
     stages, sentences = dict[str, Any](), list[str]()
@@ -120,6 +128,9 @@ def limit_of(stage: Stage, found: Mapping[str, Any]) -> Limit | None:
         return None
     if found["records_throttled"] > REFUSED * found["records_sent"]:
         return "destination"
+    if not requests.is_async:
+        gain = requests.mean_latency_ms / (found["latency_ms"] or requests.mean_latency_ms or 1)
+        return "blocking" if gain >= GAINED else "records"
     if found["in_flight"] >= FULL * requests.in_flight_most:
         return "in_flight"
     window = found["window"]
@@ -154,6 +165,11 @@ def _sentences(stage: str, found: Mapping[str, Any]) -> Iterator[str]:
         yield (
             f"{share} of what {stage} sent failed and was sent again"
             f"{why if found['records_throttled'] else ''}."
+        )
+    if found["requests_exhausted"]:
+        yield (
+            f"{found['requests_exhausted']:,} times a request of {stage} failed for the last time "
+            "(retry.attempts): Flink fails the job then, and here its attempts began anew."
         )
     if found["timeouts"]:
         yield (

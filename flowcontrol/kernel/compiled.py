@@ -38,7 +38,9 @@ RULES = {
     "protocol.tasks": (
         "processors task checkpointing snapshots operators reading event_time windowing"
     ),
-    "protocol.requests": "async_sink async_wait destination entries rate_limiting",
+    "protocol.requests": (
+        "async_sink async_wait backoff blocking destination entries rate_limiting waiting writers"
+    ),
     "protocol.windows": "contents triggers firing spark_batches",
     "state": "rows queues windows tasks",
     "systems": "barrier_buffer tcp",

@@ -8,7 +8,9 @@ from flowcontrol.memory.cells import part_of, rows, rows_of, state_of
 from flowcontrol.memory.parts import CHECKPOINTS, REQUESTS
 from flowcontrol.memory.places import KernelMemory
 from flowcontrol.memory.requests import KernelRequests
-from flowcontrol.protocol.requests import async_sink
+from flowcontrol.protocol.requests import writers
+from flowcontrol.protocol.requests.async_sink import put_back as put_back_entry
+from flowcontrol.protocol.requests.blocking import start_interval
 from flowcontrol.protocol.requests.destination import (
     admitted,
     answer_us,
@@ -16,9 +18,10 @@ from flowcontrol.protocol.requests.destination import (
     records_before_error,
 )
 from flowcontrol.protocol.requests.entries import new_entry, put_last, split_entry, take_first
+from flowcontrol.protocol.requests.waiting import RESTING
 from flowcontrol.protocol.tasks.checkpointing import end_data, is_between_records, on_flushed
 from flowcontrol.protocol.tasks.operators import is_between
-from flowcontrol.state.requests import NEVER, NONE, Destination, Entry, Request, Requests
+from flowcontrol.state.requests import ASYNC, NEVER, NONE, Destination, Entry, Request, Requests
 from flowcontrol.state.tasks import Worker
 
 kernel_requests = state_of(KernelRequests)
@@ -61,9 +64,10 @@ def write_taken(m: KernelMemory, worker: Worker, task: f.KernelTask) -> None:
     """Write the records that are processed, until the destination has the task wait."""
     held = kernel_requests(m, task.requests)
     requests = requests_of(m, held)
-    while held.taken.records > 0 and async_sink.is_free(requests) == 1:
+    while held.taken.records > 0 and writers.is_free(requests) == 1:
         place = take_first(requests, held.taken)
-        entry, most = requests.entries[place - 1], async_sink.room(requests)
+        entry = requests.entries[place - 1]
+        most = writers.room(requests, entry.size)
         if entry.count > most:
             rest = split_entry(requests, place, most)
             held.taken.records += requests.entries[rest - 1].count
@@ -73,7 +77,7 @@ def write_taken(m: KernelMemory, worker: Worker, task: f.KernelTask) -> None:
                 held.taken.tail = rest
             held.taken.head = rest
             entry.next = 0
-        async_sink.write(worker, requests, place, m.now)
+        writers.write(worker, requests, place, m.now)
 
 
 @part_of(REQUESTS)
@@ -85,7 +89,7 @@ def answer_requests(m: KernelMemory, worker: Worker, start: int, end: int) -> No
     held = kernel_requests(m, worker.task.requests)
     requests = requests_of(m, held)
     if is_due(m, held) == 1 and may_run_mails(m, worker, requests, start, end) == 1:
-        async_sink.run_mails(worker, requests, m.now)
+        writers.run_mails(worker, requests, m.now)
         if m.has_checkpoints == 1:
             _note_flushed(m, worker, requests)
     if m.has_checkpoints == 1:
@@ -101,7 +105,7 @@ def is_due(m: KernelMemory, held: KernelRequests) -> int:
 @part_of(REQUESTS)
 def may_run_mails(m: KernelMemory, worker: Worker, requests: Requests, start: int, end: int) -> int:
     """Tell whether a task waits for its destination or is between two records: 1 if so."""
-    if async_sink.is_free(requests) == 0:
+    if writers.is_free(requests) == 0 or writers.runs_apart(requests) == 1:
         return 1
     if m.has_checkpoints == 1:
         return _is_between_records(m, worker, start, end)
@@ -117,10 +121,10 @@ def _is_between_records(m: KernelMemory, worker: Worker, start: int, end: int) -
 def _note_flushed(m: KernelMemory, worker: Worker, requests: Requests) -> None:
     """Take the snapshot that waited for the last answer; act on what else is due behind it."""
     state = worker.checkpoint_state()
-    if state.waits_requests == 1 and requests.writer.waits == async_sink.RESTING:
+    if state.waits_requests == 1 and requests.writer.waits == RESTING:
         worker.task.in_checkpoint = 1
         on_flushed(worker)
-        async_sink.run_mails(worker, requests, m.now)
+        writers.run_mails(worker, requests, m.now)
 
 
 @part_of(CHECKPOINTS)
@@ -134,7 +138,7 @@ def _note_ended(m: KernelMemory, worker: Worker) -> None:
 @part_of(REQUESTS)
 def flush_all(m: KernelMemory, worker: Worker, task: f.KernelTask) -> int:
     """Begin to wait until no request of a task is in flight; return 1 if none is."""
-    return async_sink.begin_flush(worker, requests_of(m, kernel_requests(m, task.requests)), m.now)
+    return writers.begin_flush(worker, requests_of(m, kernel_requests(m, task.requests)), m.now)
 
 
 @part_of(REQUESTS)
@@ -142,12 +146,12 @@ def end_requests(m: KernelMemory, worker: Worker) -> int:
     """Send what is left when the input is over; return 1 when all of it is acknowledged."""
     held = kernel_requests(m, worker.task.requests)
     requests = requests_of(m, held)
-    if worker.task.is_pending == 1 or async_sink.is_free(requests) == 0:
+    if worker.task.is_pending == 1 or writers.is_free(requests) == 0:
         return 0
     if held.has_ended == 1 or (m.has_checkpoints == 1 and _is_cut_off(m, worker) == 1):
         return 1
     held.has_ended = 1
-    return async_sink.begin_end(worker, requests, m.now)
+    return writers.begin_end(worker, requests, m.now)
 
 
 @part_of(CHECKPOINTS)
@@ -159,21 +163,24 @@ def _is_cut_off(m: KernelMemory, worker: Worker) -> int:
 @part_of(REQUESTS)
 def is_waiting(m: KernelMemory, task: f.KernelTask) -> int:
     """Tell whether a task waits for its destination: 1 if so."""
-    return 1 - async_sink.is_free(requests_of(m, kernel_requests(m, task.requests)))
+    return 1 - writers.is_free(requests_of(m, kernel_requests(m, task.requests)))
 
 
 @part_of(REQUESTS)
 def is_quiet(m: KernelMemory, task: f.KernelTask) -> int:
-    """Tell whether all that a task has taken up is acknowledged: 1 if so."""
+    """Tell whether all that a task has taken up and will send is acknowledged: 1 if so."""
     held = kernel_requests(m, task.requests)
-    left = held.taken.records + held.writer.buffer.records + held.writer.in_flight
+    left = held.taken.records + held.writer.in_flight
+    if held.settings.buffer_time != NEVER:
+        left += held.writer.buffer.records
     return 1 if left == 0 and is_waiting(m, task) == 0 else 0
 
 
 @part_of(REQUESTS)
 def room_for(m: KernelMemory, task: f.KernelTask) -> int:
     """Return how many records a task may take up before it may have to wait, at least 1."""
-    return async_sink.room(requests_of(m, kernel_requests(m, task.requests)))
+    size = v.gate_row(m, task.first_gate + task.gate).record_bytes
+    return writers.room(requests_of(m, kernel_requests(m, task.requests)), size)
 
 
 @part_of(REQUESTS)
@@ -254,7 +261,8 @@ def buffered_bytes(m: KernelMemory, task: f.KernelTask) -> int:
     """Return the bytes of what a task has buffered, which a checkpoint writes."""
     if task.has_requests == 0:
         return 0
-    return kernel_requests(m, task.requests).writer.buffer.nbytes
+    held = kernel_requests(m, task.requests)
+    return held.writer.buffer.nbytes if held.settings.style == ASYNC else 0
 
 
 @part_of(REQUESTS)
@@ -280,10 +288,11 @@ def put_back(m: KernelMemory, task: f.KernelTask) -> None:
     """Give a task that begins anew what its cut has kept of the buffer."""
     held = kernel_requests(m, task.requests)
     requests = requests_of(m, held)
+    start_interval(held.settings, held.writer, m.round)
     for copy in entry_rows(m, held.kept, held.kept_most)[: held.kept_count]:
         place = new_entry(requests, copy.first, copy.count, copy.size, copy.emitted)
         requests.entries[place - 1].tries = copy.tries
-        async_sink.put_back(requests, place, m.round)
+        put_back_entry(requests, place, m.round)
 
 
 def ends_in_flight(m: KernelMemory, task: f.KernelTask) -> tuple[int, int]:

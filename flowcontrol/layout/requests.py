@@ -5,11 +5,23 @@ from __future__ import annotations
 from fractions import Fraction
 
 from flowcontrol.layout.job import Job
+from flowcontrol.protocol.requests.blocking import start_interval
 from flowcontrol.protocol.requests.destination import WHOLE
 from flowcontrol.protocol.service import CONSTANT, EXPONENTIAL, LOGNORMAL, MOST
+from flowcontrol.scenario.connectors import RetryDefaults
 from flowcontrol.scenario.requests import Requests
-from flowcontrol.state.requests import NEVER, Bucket, Destination, SinkWriter, WriterSettings
+from flowcontrol.state.requests import (
+    ASYNC,
+    BLOCKING,
+    NEVER,
+    Backoff,
+    Bucket,
+    Destination,
+    SinkWriter,
+    WriterSettings,
+)
 
+_STYLES = {"async": ASYNC, "blocking": BLOCKING}
 _DISTRIBUTIONS = {"constant": CONSTANT, "exponential": EXPONENTIAL, "lognormal": LOGNORMAL}
 
 
@@ -17,26 +29,48 @@ def writer_settings(job: Job, requests: Requests) -> WriterSettings:
     """Return what a writer may do; times are rounds, rounded up."""
     limiting = requests.limiting
     return WriterSettings(
+        style=_STYLES[requests.own_style],
         batch=requests.batch_most,
         batch_bytes=requests.bytes_most,
         in_flight=requests.in_flight_most,
         buffered=requests.buffered_most,
-        buffer_time=_rounds(job, requests.buffer_us),
+        buffer_time=_rounds(job, requests.buffer_us) if requests.buffer_us > 0 else NEVER,
         timeout=_rounds(job, requests.timeout_us),
         has_window=int(limiting is not None),
         increase=0 if limiting is None else limiting.increase,
         decrease=int(requests.decrease * 1_000_000),
         threshold=0 if limiting is None else requests.window_most,
+        retry=_backoff(job, requests.retrying),
+        is_whole=int(requests.retrying.whole),
+        flushes=int(requests.flush_on_checkpoint),
     )
+
+
+def _backoff(job: Job, retry: RetryDefaults) -> Backoff:
+    """Return when what failed is sent again; JDBC sleeps for none of its delays at first."""
+    delay_us, is_linear = int(retry.delay_ms * 1000), retry.growth == "linear"
+    found = Backoff(
+        retries=retry.attempts,
+        first_us=0 if is_linear else delay_us,
+        step_us=delay_us if is_linear else 0,
+        multiplier=int(retry.multiplier * 1_000_000),
+        is_steep=int(retry.growth == "elasticsearch"),
+        unit_us=job.round_us,
+    )
+    if retry.max_delay_ms is not None:
+        found.most_us = int(retry.max_delay_ms * 1000)
+    return found
 
 
 def _rounds(job: Job, us: int) -> int:
     return max(1, -(-us // job.round_us))
 
 
-def new_writer(requests: Requests) -> SinkWriter:
-    """Return a writer at the start of a run, or behind a restart."""
-    return SinkWriter(window=requests.first_window, timer=NEVER, next_at=NEVER)
+def new_writer(requests: Requests, settings: WriterSettings) -> SinkWriter:
+    """Return a writer at the start of a run."""
+    found = SinkWriter(window=requests.first_window)
+    start_interval(settings, found, 0)
+    return found
 
 
 def new_destination(requests: Requests) -> Destination:

@@ -53,7 +53,7 @@ class KernelRequests:
     """How many there may be."""
     kept: int = rows(Entry, "kept_most", lambda held: held.kept_count)
     kept_most: int = 0
-    """How many there may be: as many as a request has, of a job that may fail."""
+    """How many there may be: as many as an asynchronous request has, of a job that may fail."""
     slots: int = rows(Request, "slot_count")
     slot_count: int = 0
     """Requests that may be in flight."""
@@ -84,10 +84,10 @@ def fill_requests(build: Builder) -> None:
         settings = writer_settings(job, requests)
         held = KernelRequests(
             settings,
-            new_writer(requests),
+            new_writer(requests, settings),
             entry_count=requests.most_records + 2,
             slot_count=settings.in_flight,
-            kept_most=0 if job.faults is None else settings.batch,
+            kept_most=settings.batch if job.faults and requests.is_async else 0,
             seer=first_seer + number,
         )
         held.owns_destination = int(not requests.shares_limit or plan.name not in shared)
@@ -108,7 +108,7 @@ def fill_requests(build: Builder) -> None:
 
 _COUNTERS = (
     *("requests", "sent", "sent_bytes", "acknowledged", "failed", "timeouts", "doubled"),
-    *("answers", "answer_time", "throttled"),
+    *("answers", "answer_time", "throttled", "exhausted"),
 )
 """Fields of a writer that count since the start of the run."""
 

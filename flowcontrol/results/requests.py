@@ -22,6 +22,7 @@ _COUNTED: Final = {
     "records_throttled": "throttled",
     "timeouts": "timeouts",
     "records_doubled": "doubled",
+    "requests_exhausted": "exhausted",
 }
 """Columns that count since the start of the run, and their fields of a writer."""
 

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, Discriminator, PlainSerializer, Tag
 
 from flowcontrol.scenario import fields as f
+from flowcontrol.scenario.connectors import (
+    CONNECTORS,
+    HALF,
+    Connector,
+    Growth,
+    RetryDefaults,
+    Style,
+)
 from flowcontrol.scenario.refusals import faults
 from flowcontrol.scenario.schedule import MICROSECONDS, TAG_MARK
 
@@ -16,35 +24,13 @@ MOST_RECORDS: Final = 1_000_000
 """Most records that a subtask of a sink holds, in its buffer and in flight."""
 MOST_LATENCY_MS: Final = 10**7
 
-Connector = Literal["kinesis", "firehose", "dynamodb", "sqs", "elasticsearch-8", "http"]
 Distribution = Literal["constant", "exponential", "lognormal"]
 
-
-class _Defaults(NamedTuple):
-    """What a connector states; the base classes of Flink have no defaults."""
-
-    batch_records: int
-    in_flight: int
-    buffered: int
-    batch_bytes: int
-    record_bytes_max: int
-    decrease: Fraction
-    buffer_s: int = 5
-
-
-_HALF = Fraction(1, 2)
-CONNECTORS: Final[dict[str, _Defaults]] = {
-    "kinesis": _Defaults(500, 50, 10_000, 5_242_880, 1_048_576, Fraction(99, 100)),
-    "firehose": _Defaults(500, 50, 10_000, 4_194_304, 1_024_000, _HALF),
-    "dynamodb": _Defaults(25, 50, 10_000, 16_000_000, 400_000, _HALF),
-    "sqs": _Defaults(10, 50, 5_000, 256_000, 256_000, _HALF),
-    "elasticsearch-8": _Defaults(500, 50, 10_000, 5_242_880, 1_048_576, _HALF),
-    "http": _Defaults(500, 50, 10_000, 5_242_880, 1_048_576, _HALF),
-}
-"""Defaults of connectors: ``KinesisStreamsSinkBuilder`` and the others, in their versions of 2026;
-http is the one of getindata."""
-
 Records = Annotated[int, f.Number("a whole number of records", 1, MOST_RECORDS, step=f.ONE)]
+BatchRecords = Annotated[int, f.Number("a whole number of records", 0, MOST_RECORDS, step=f.ONE)]
+BatchBytes = Annotated[int, f.Size("whole bytes", 0, f.MAX_BYTES, step=f.ONE)]
+Attempts = Annotated[int, f.Number("a whole number of attempts", 0, 1000, step=f.ONE)]
+Multiplier = Annotated[Fraction, f.Number("a factor", 1, 100, step=Fraction(1, 1000))]
 InFlight = Annotated[int, f.Number("a whole number of requests", 1, 10_000, step=f.ONE)]
 LatencyMilliseconds = Annotated[
     Fraction, f.Number("a time in ms", 0, MOST_LATENCY_MS, step=Fraction(1, 1000))
@@ -134,18 +120,54 @@ class Errors(f.Mapping):
     record: f.Share = f.key("Errors.record", Fraction(0))
 
 
+class Retry(f.Mapping):
+    """How often and when a request that failed is sent again."""
+
+    quiet = frozenset({"attempts", "delay_ms", "growth", "multiplier", "max_delay_ms", "whole"})
+
+    attempts: Attempts | None = f.key("Retry.attempts")
+    delay_ms: LatencyMilliseconds | None = f.key("Retry.delay_ms")
+    growth: Growth | None = f.key("Retry.growth")
+    multiplier: Multiplier | None = f.key("Retry.multiplier")
+    max_delay_ms: LatencyMilliseconds | None = f.key("Retry.max_delay_ms")
+    whole: bool | None = f.key("Retry.whole", strict=True)
+
+
+_BATCHES: Final = frozenset({"batch_records", "batch_bytes", "buffer_s"})
+_KEYS_OF: Final = {
+    "async": _BATCHES | {"in_flight", "buffered", "record_bytes_max", "timeout_s", "rate_limiting"},
+    "blocking": _BATCHES | {"retry", "flush_on_checkpoint"},
+}
+"""Keys that only some styles have, by style."""
+_SOME: Final = frozenset().union(*_KEYS_OF.values())
+_NEEDED: Final = {
+    "async": ("in_flight", "batch_records", "buffered", "buffer_s"),
+    "blocking": ("batch_records",),
+}
+
+
 class Requests(f.Mapping):
-    """A sink that writes in batches and does not wait for the answers (``AsyncSinkBase``)."""
+    """A sink that writes in batches: it waits for each answer, or for none (``AsyncSinkBase``)."""
 
     quiet = frozenset(
         {
-            *("like", "in_flight", "batch_records", "batch_bytes", "buffered", "buffer_s"),
+            *(
+                "style",
+                "like",
+                "retry",
+                "flush_on_checkpoint",
+                "in_flight",
+                "batch_records",
+                "batch_bytes",
+                "buffered",
+                "buffer_s",
+            ),
             *("record_bytes_max", "timeout_s", "rate_limiting", "latency_distribution"),
             *("latency_cv", "per_record_ms", "per_kb_ms", "errors", "limit"),
         }
     )
 
-    style: Literal["async"] = f.key("Requests.style", "async")
+    style: Style | None = f.key("Requests.style")
     like: Connector | None = f.key("Requests.like")
     latency_ms: Latency = f.key("Requests.latency_ms", ...)
     latency_distribution: Distribution = f.key("Requests.latency_distribution", "constant")
@@ -153,13 +175,15 @@ class Requests(f.Mapping):
     per_record_ms: AddedMilliseconds = f.key("Requests.per_record_ms", Fraction(0))
     per_kb_ms: AddedMilliseconds = f.key("Requests.per_kb_ms", Fraction(0))
     in_flight: InFlight | None = f.key("Requests.in_flight")
-    batch_records: Records | None = f.key("Requests.batch_records")
-    batch_bytes: f.Bytes | None = f.key("Requests.batch_bytes")
+    batch_records: BatchRecords | None = f.key("Requests.batch_records")
+    batch_bytes: BatchBytes | None = f.key("Requests.batch_bytes")
     buffered: Records | None = f.key("Requests.buffered")
-    buffer_s: f.PositiveSeconds | None = f.key("Requests.buffer_s")
+    buffer_s: f.Moment | None = f.key("Requests.buffer_s")
     record_bytes_max: f.Bytes | None = f.key("Requests.record_bytes_max")
     timeout_s: f.PositiveSeconds = f.key("Requests.timeout_s", Fraction(600))
     rate_limiting: RateLimiting | Literal["none"] = f.key("Requests.rate_limiting", RateLimiting())
+    retry: Retry | None = f.key("Requests.retry")
+    flush_on_checkpoint: bool = f.key("Requests.flush_on_checkpoint", True, strict=True)
     limit: Limit | None = f.key("Requests.limit")
     errors: Errors | None = f.key("Requests.errors")
 
@@ -170,20 +194,54 @@ class Requests(f.Mapping):
     def _value(self, name: str) -> Any:
         """Return what is stated, else the connector's default; None if there is neither."""
         own = getattr(self, name)
-        if own is not None or self.like is None:
+        if own is not None or self.like is None or self.is_unlike:
             return own
         return getattr(CONNECTORS[self.like], name)
 
     @property
+    def own_style(self) -> Style:
+        """Which writer it is: as stated, as the connector has it, or asynchronous."""
+        return self.style or ("async" if self.like is None else CONNECTORS[self.like].style)
+
+    @property
+    def is_async(self) -> bool:
+        """Whether it goes on while its requests are in flight."""
+        return self.own_style == "async"
+
+    @property
+    def is_unlike(self) -> bool:
+        """Whether the connector that it is to be like has another style."""
+        return self.like is not None and CONNECTORS[self.like].style != self.own_style
+
+    @property
+    def foreign(self) -> str:
+        """The first stated key that its style does not have; empty if there is none."""
+        stated = self.model_fields_set & _SOME - _KEYS_OF[self.own_style]
+        return min((key for key in stated if self.is_written(key)), default="")
+
+    @property
     def missing(self) -> str:
         """Keys that no connector fills in, as text; empty if there are none."""
-        names = ("in_flight", "batch_records", "buffered", "buffer_s")
+        names = () if self.is_unlike else _NEEDED[self.own_style]
         return ", ".join(name for name in names if self._value(name) is None)
+
+    @property
+    def zero(self) -> str:
+        """The first key that is 0 and may not be so in its style; empty if there is none."""
+        names = ("batch_records", "batch_bytes", "buffer_s") if self.is_async else ()
+        return next((name for name in names if self._value(name) == 0), "")
+
+    @property
+    def retrying(self) -> RetryDefaults:
+        """What it does with what failed: as stated, else as the connector has it."""
+        found = RetryDefaults() if self.like is None else CONNECTORS[self.like].retry
+        own = {} if self.retry is None else dict(self.retry)
+        return found._replace(**{key: one for key, one in own.items() if one is not None})
 
     @property
     def batch_most(self) -> int:
         """Records of a request at the most."""
-        return int(self._value("batch_records") or 1)
+        return int(self._value("batch_records") or (1 if self.is_async else MOST_RECORDS))
 
     @property
     def in_flight_most(self) -> int:
@@ -197,28 +255,40 @@ class Requests(f.Mapping):
 
     @property
     def bytes_most(self) -> int:
-        """Bytes of a request at the most."""
-        return int(self._value("batch_bytes") or f.MAX_BYTES)
+        """Bytes of a request at the most; those that have a blocking one sent."""
+        most = f.MAX_BYTES if self.is_async else f.MAX_BYTES * MOST_RECORDS
+        return int(self._value("batch_bytes") or most)
 
     @property
     def record_most(self) -> int:
         """Bytes of a record at the most."""
+        if not self.is_async:
+            return f.MAX_BYTES
         return int(self._value("record_bytes_max") or self.bytes_most)
 
     @property
     def most_records(self) -> int:
         """Records that a subtask may hold, in its buffer and in flight."""
+        if not self.is_async:
+            return self.batch_most
         return self.buffered_most + self.batch_most * self.in_flight_most
 
     @property
     def is_batch_too_large(self) -> bool:
         """Whether a full request leaves no room in the buffer, which Flink refuses."""
-        return self.buffered_most <= self.batch_most
+        return self.is_async and self.buffered_most <= self.batch_most
 
     @property
     def is_record_too_large(self) -> bool:
         """Whether the largest record does not fit into a request."""
-        return self.record_most > self.bytes_most
+        return self.is_async and self.record_most > self.bytes_most
+
+    @property
+    def is_never_let_through(self) -> bool:
+        """Whether a full request needs more than its limit ever has, and goes as a whole."""
+        if not self.retrying.whole or self.limit is None or self.limit.records_per_s is None:
+            return False
+        return self.batch_most > max(Fraction(1), self.limit.records_per_s * self.limit.burst_s)
 
     @property
     def is_unlimited(self) -> bool:
@@ -228,8 +298,8 @@ class Requests(f.Mapping):
 
     @property
     def buffer_us(self) -> int:
-        """Time after which a record leaves the buffer, microseconds."""
-        return int(Fraction(self._value("buffer_s") or 1) * MICROSECONDS)
+        """Time after which a record leaves the buffer, microseconds; 0: none."""
+        return int(Fraction(self._value("buffer_s") or 0) * MICROSECONDS)
 
     @property
     def timeout_us(self) -> int:
@@ -239,7 +309,7 @@ class Requests(f.Mapping):
     @property
     def limiting(self) -> RateLimiting | None:
         """How the records in flight are limited; None: not at all."""
-        return None if self.rate_limiting == "none" else self.rate_limiting
+        return None if self.rate_limiting == "none" or not self.is_async else self.rate_limiting
 
     @property
     def decrease(self) -> Fraction:
@@ -247,7 +317,7 @@ class Requests(f.Mapping):
         own = self.limiting
         if own is not None and own.decrease is not None:
             return own.decrease
-        return _HALF if self.like is None else CONNECTORS[self.like].decrease
+        return HALF if self.like is None else CONNECTORS[self.like].decrease
 
     @property
     def first_window(self) -> int:
@@ -266,6 +336,11 @@ class Requests(f.Mapping):
     def latency_phases(self) -> list[tuple[int, int]]:
         """From when on, and what an empty request takes in the mean, microseconds."""
         return [(int(phase.at_s * MICROSECONDS), int(phase.ms * 1000)) for phase in self.latency_ms]
+
+    @property
+    def mean_latency_ms(self) -> float:
+        """What an empty request takes in the mean, over its phases."""
+        return float(sum(phase.ms for phase in self.latency_ms)) / len(self.latency_ms)
 
     @property
     def shares_limit(self) -> bool:

@@ -6,8 +6,12 @@ clock, or whatever unit its caller has.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+ASYNC: Final = 0
+"""A writer that goes on while its requests are in flight (``AsyncSinkWriter``)."""
+BLOCKING: Final = 1
+"""A writer whose thread waits for each request (``JdbcOutputFormat``, ``BulkProcessor``)."""
 NONE = 0
 """A place that there is not."""
 NEVER = -1
@@ -64,12 +68,38 @@ class Request:
     """When its answer comes."""
     expires: int = NEVER
     """When it times out."""
+    tries: int = 0
+    """How often what is in it has failed."""
+    again: int = NEVER
+    """When it is sent again."""
+
+
+@dataclass(slots=True)
+class Backoff:
+    """How often and after which time something that failed is tried again; constant."""
+
+    retries: int = 0
+    """Attempts after the first one."""
+    first_us: int = 0
+    """Time before the first of them, microseconds."""
+    step_us: int = 0
+    """By which each later one is longer (JDBC)."""
+    multiplier: int = 1_000_000
+    """By which each later one is multiplied, millionths, at least 1,000,000."""
+    is_steep: int = 0
+    """1: each later one grows as the bulk processor of Elasticsearch has it."""
+    most_us: int = 10**10
+    """The longest, microseconds."""
+    unit_us: int = 1000
+    """Length of a unit of time, microseconds."""
 
 
 @dataclass(slots=True)
 class WriterSettings:
     """What a writer may do (``AsyncSinkWriterConfiguration``); constant."""
 
+    style: int = ASYNC
+    """Which writer it is: ASYNC or BLOCKING."""
     batch: int = 1
     """Records of a request (``maxBatchSize``), above 0."""
     batch_bytes: int = 1
@@ -79,7 +109,8 @@ class WriterSettings:
     buffered: int = 2
     """Records in the buffer (``maxBufferedRequests``), above ``batch``."""
     buffer_time: int = 1
-    """Time after which a record leaves the buffer (``maxTimeInBufferMS``), above 0."""
+    """Time after which a record leaves the buffer (``maxTimeInBufferMS``), above 0; of a blocking
+    writer the time between two flushes, NEVER if there is none."""
     timeout: int = NEVER
     """Time after which a request counts as failed (``requestTimeoutMS``)."""
     has_window: int = 1
@@ -90,6 +121,12 @@ class WriterSettings:
     """By which it shrinks with another one, millionths, between 0 and 1,000,000."""
     threshold: int = 1
     """The most that the window grows to, records."""
+    retry: Backoff = field(default_factory=Backoff)
+    """When a blocking writer sends again what failed."""
+    is_whole: int = 0
+    """1: it sends all of a request again that failed in part."""
+    flushes: int = 1
+    """1: a checkpoint waits until nothing is in its buffer."""
 
 
 @dataclass(slots=True)
@@ -110,9 +147,9 @@ class SinkWriter:
     """When the next answer comes, a request times out, or the timer fires."""
     waits: int = 0
     """What the task does until it may go on: RESTING, WRITING, FLUSHING, ENDING or ENDING_FLUSH
-    (:mod:`flowcontrol.protocol.requests.async_sink`)."""
+    (:mod:`flowcontrol.protocol.requests.waiting`)."""
     is_draining: int = 0
-    """1: the buffer's timer has fired, and the buffer is not yet empty."""
+    """1: the buffer's timer has fired, and the buffer is not yet empty, or not yet stored."""
     again: EntryList = field(default_factory=EntryList)
     """What has just failed, on its way to the head of the buffer."""
     hand: int = NONE
@@ -139,6 +176,8 @@ class SinkWriter:
     """Requests answered, or timed out."""
     answer_time: int = 0
     """Sum of the times between sending and answer."""
+    exhausted: int = 0
+    """Requests that failed as often as they may: Flink fails the job."""
     throttled: int = 0
     """Records that the destination took no more of, as its limit was reached."""
     send_time: int = NEVER

@@ -47,8 +47,8 @@ def _section(run: Finished) -> str:
         '<section id="requests-of-sinks"><h2>Requests of sinks</h2>'
         f'<div class="scroll">{html_table(_HEADS, rows)}</div><p class="how">In flight: requests '
         "of a subtask, mean over the run. Waited: share of the time in which the thread could not "
-        "go on because the buffer was full; it counts as busy. Sent again: share of the records "
-        "sent.</p></section>\n"
+        "go on because the buffer was full or the sink blocks; it counts as busy. Sent again: "
+        "share of the records sent.</p></section>\n"
     )
 
 

@@ -119,7 +119,8 @@ def _request_times_us(scenario: Scenario) -> list[float]:
     """Mean times of the answers to requests: these are whole rounds."""
     plans = [stage.requests for stage in scenario.stages if stage.requests is not None]
     found = [float(us) for one in plans for _, us in one.latency_phases]
-    return [us for us in found if us > 0] + [float(one.buffer_us) for one in plans]
+    found += [float(one.buffer_us) for one in plans]
+    return [us for us in found if us > 0]
 
 
 def _system_times_us(scenario: Scenario) -> list[float]:

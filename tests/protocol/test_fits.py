@@ -28,7 +28,14 @@ from flowcontrol.protocol.network import (
     partitioners,
     rounds,
 )
-from flowcontrol.protocol.requests import async_wait, destination, entries, rate_limiting
+from flowcontrol.protocol.requests import (
+    async_wait,
+    backoff,
+    blocking,
+    destination,
+    entries,
+    rate_limiting,
+)
 from flowcontrol.protocol.service import MOST, MOST_SHARES
 from flowcontrol.protocol.tasks import event_time, operators, processors, reading
 from flowcontrol.protocol.tasks import task as pacing
@@ -36,10 +43,8 @@ from flowcontrol.protocol.windows import contents, spark_batches
 from flowcontrol.protocol.windows import firing as window_entries
 from flowcontrol.scenario.fields import MAX_BYTES, MAX_PARALLELISM, MAX_SECONDS
 from flowcontrol.scenario.option_table import MAX_SEGMENT_BYTES
-from flowcontrol.scenario.requests import MOST_RECORDS as MOST_HELD
 from flowcontrol.scenario.system import TRANSPORT_PARTS
-from flowcontrol.state import async_wait as waits
-from flowcontrol.state import queues, requests, rows, tasks
+from flowcontrol.state import queues, rows, tasks
 from flowcontrol.state.declared import width
 from flowcontrol.state.network import (
     AlignedChannel,
@@ -184,10 +189,11 @@ BY_HAND = {
     spark_batches.take_row, spark_batches._put, queues.widen,
     destination.take_tokens, destination.answer_us, entries.put_last, entries.take_first,
     entries.take_records, rate_limiting.scaled_down, async_wait._next_delay,
+    backoff.delay_after, blocking._answer,
     contents.put_further_in, contents.absorb_further, contents.purge_further,
 }  # fmt: skip
-"""Rules that the tests below call, and those of ``test_windows_fit``, for their arguments depend on
-each other."""
+"""Rules that the tests below call, and those of ``test_windows_fit`` and ``test_requests_fit``, for
+their arguments depend on each other."""
 
 NOT_IN_A_RUN = {
     service.ratio_of, service.whole_rates, service.whole_shares,
@@ -263,33 +269,6 @@ def test_the_time_of_a_record_fits(narrow: type[int], records: int, is_exponenti
             happened = watermarks.time_of(task.stamp)
             assert happened <= min(born + offset, watermarks.LAST_TIME)
             assert happened == born + offset or behind > 0 or abs(born + offset) > 1 << 42
-
-
-@pytest.mark.parametrize("records", [1, MOST_HELD])
-@pytest.mark.parametrize("size", ends("record_bytes"))
-def test_requests_fit(narrow: type[int], records: int, size: int) -> None:
-    """As many records as a sink may hold, of any size, in a request of as many bytes."""
-    held = requests.Requests(
-        fresh(requests.WriterSettings, narrow), requests.SinkWriter(),
-        [fresh(requests.Entry, narrow) for _ in range(3)], [],
-    )  # fmt: skip
-    buffer, taken = fresh(requests.EntryList, narrow), fresh(requests.EntryList, narrow)
-    place = entries.new_entry(held, narrow(0), narrow(records), narrow(size), narrow(0))
-    entries.put_last(held, buffer, place)
-    nbytes = narrow(min(records * size, MAX_BYTES))
-    assert entries.take_records(held, buffer, taken, narrow(records), nbytes) == nbytes // size
-    most_ns, limit = 10**11, 10**12
-    place = requests.Destination(record_ns=narrow(most_ns), kb_ns=narrow(most_ns))
-    assert destination.answer_us(place, narrow(10**10), taken, 0.5, 0.5) >= most_ns // 1000
-    for rate, most in ((1, destination.WHOLE), (limit, MOST)):
-        bucket = requests.Bucket(*map(narrow, (rate, most, 0, 0)))
-        now = narrow(RANGES["us"][1])
-        assert destination.take_tokens(bucket, narrow(records), now) >= 1
-    delays = waits.WaitSettings(delay=narrow(10**11), multiplier=narrow(1000 * 1000))
-    wait = waits.Wait(delays, waits.WaitQueue(last_delay=narrow(10**11)), [], held)
-    assert async_wait._next_delay(wait, narrow(2)) == 0
-    settings = requests.WriterSettings(decrease=narrow(999_999))
-    assert rate_limiting.scaled_down(settings, narrow(MOST_HELD)) < MOST_HELD
 
 
 @pytest.mark.parametrize("count", [1, 2, 1000, watermarks.IDS])

@@ -35,6 +35,11 @@ REQUESTS: dict[str, Any] = {
     "batch_records": 7, "buffer_s": 0.05, "timeout_s": 0.12, "limit": {"records_per_s": 300},
     "errors": {"record": 0.02, "request": 0.02},
 }  # fmt: skip
+BLOCKING: dict[str, Any] = {
+    "like": "jdbc-sql", "latency_ms": 30, "latency_distribution": "exponential", "buffer_s": 0.2,
+    "batch_records": 9, "errors": {"record": 0.02, "request": 0.02},
+    "retry": {"attempts": 2, "delay_ms": 20},
+}  # fmt: skip
 BRIEF = [{"at_s": 0, "rate": 20000}, {"at_s": 1, "rate": 0}]
 SCENARIOS: dict[str, tuple[str, dict[str, Any]]] = {
     "credits": ("three-stages", {}),
@@ -65,6 +70,10 @@ SCENARIOS: dict[str, tuple[str, dict[str, Any]]] = {
         "dynamodb-throttled",
         {"round_ms": 10, "stages.sink.parallelism": 3, "stages.sink.requests": REQUESTS},
     ),
+    "requests that block": (
+        "jdbc-nightly",
+        {"round_ms": 10, "stages.sink.parallelism": 3, "stages.sink.requests": BLOCKING},
+    ),
 }
 ROUNDS = 60
 RESTARTS = {
@@ -82,6 +91,7 @@ RESTARTS = {
     "a throttle": 4,
     "grants of records": 3,
     "requests": 5,
+    "requests that block": 5,
 }
 """Rounds behind each of which all stages begin anew."""
 

@@ -80,6 +80,11 @@ CASES: dict[str, tuple[str, tuple[str, ...], int]] = {
         ("stages.consumer.requests={like: sqs, latency_ms: 20}",),
         k.BUFFERS | k.REQUESTS,
     ),
+    "requests that block": (
+        "experiment",
+        ("stages.consumer.requests={like: jdbc-sql, latency_ms: 20}",),
+        k.BUFFERS | k.REQUESTS,
+    ),
     "processors": ("experiment", ("cluster.cores=1",), k.BUFFERS | k.CORES),
     "failures": (
         "recovery",

@@ -20,12 +20,23 @@ def run(
     top: dict[str, Any] | None = None,
     **requests: Any,
 ) -> Any:
+    """Run a source of a rate and a sink with some of BATCH; return the tables as frames."""
+    return run_style(rate, duration_s, sink, top, **{**BATCH, **requests})
+
+
+def run_style(
+    rate: Any,
+    duration_s: float = 30,
+    sink: dict[str, Any] | None = None,
+    top: dict[str, Any] | None = None,
+    **requests: Any,
+) -> Any:
     """Run a source of a rate and a sink with requests; return the tables as frames."""
     scenario: dict[str, Any] = {
         "schema": 1, "name": "requests", "duration_s": duration_s, "round_ms": 1,
         "stages": [
             {"name": "src", "emit_rate": rate},
-            {"name": "sink", "requests": {**BATCH, **requests}, **(sink or {})},
+            {"name": "sink", "requests": requests, **(sink or {})},
         ],
         "edges": [{"from": "src", "to": "sink"}],
         **(top or {}),

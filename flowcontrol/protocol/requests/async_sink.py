@@ -10,8 +10,6 @@ The worker is whoever has the destination: ``submit`` says when the answer to a 
 which of its entries fail; ``acknowledge`` hears of those that did not.
 """
 
-from typing import Final
-
 from flowcontrol.protocol.requests.entries import (
     free_entry,
     put_first,
@@ -26,20 +24,16 @@ from flowcontrol.protocol.requests.rate_limiting import (
     register_request,
     should_block,
 )
+from flowcontrol.protocol.requests.waiting import (
+    ENDING,
+    ENDING_FLUSH,
+    FLUSHING,
+    RESTING,
+    WRITING,
+    note_next,
+)
 from flowcontrol.state.requests import NEVER, NONE, Request, Requests
 from flowcontrol.state.tasks import Worker
-
-RESTING: Final = 0
-"""The task waits for nothing of the writer."""
-WRITING: Final = 1
-"""A record is in hand, and the buffer is full (``write``)."""
-FLUSHING: Final = 2
-"""A checkpoint waits until no request is in flight (``flush(false)``)."""
-ENDING: Final = 3
-"""The input is over: the task waits for the next answer (``flush(true)``)."""
-ENDING_FLUSH: Final = 4
-"""The input is over: a request waits until it may be sent."""
-
 
 # --- What a task asks of its writer.
 
@@ -180,7 +174,7 @@ def _start_timer(requests: Requests, now: int) -> None:
     writer = requests.writer
     if writer.buffer.records == 0 and writer.timer == NEVER:
         writer.timer = now + requests.settings.buffer_time
-        _note_next(requests, writer.timer)
+        note_next(writer, writer.timer)
 
 
 def _may_send(requests: Requests) -> int:
@@ -218,8 +212,8 @@ def _send(worker: Worker, requests: Requests, now: int) -> None:
     request.sent = now
     request.expires = NEVER if settings.timeout == NEVER else now + settings.timeout
     worker.submit(requests, request, now)
-    _note_next(requests, request.due)
-    _note_next(requests, request.expires)
+    note_next(writer, request.due)
+    note_next(writer, request.expires)
 
 
 def _free_slot(requests: Requests) -> Request:
@@ -231,13 +225,6 @@ def _free_slot(requests: Requests) -> Request:
 
 
 # --- Answers and timers.
-
-
-def _note_next(requests: Requests, at: int) -> None:
-    """Have the writer looked at at a time, if it is one."""
-    writer = requests.writer
-    if at != NEVER and (writer.next_at == NEVER or at < writer.next_at):
-        writer.next_at = at
 
 
 def _run_mail(worker: Worker, requests: Requests, now: int) -> None:
@@ -307,5 +294,5 @@ def _find_next(requests: Requests) -> None:
     for number in range(len(requests.slots)):
         request = requests.slots[number]
         if request.number > 0:
-            _note_next(requests, request.due)
-            _note_next(requests, request.expires)
+            note_next(writer, request.due)
+            note_next(writer, request.expires)

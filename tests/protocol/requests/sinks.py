@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
-from flowcontrol.protocol.requests import async_sink
+from flowcontrol.protocol.requests import writers
+from flowcontrol.protocol.requests.blocking import start_interval
 from flowcontrol.protocol.requests.entries import new_entry, split_entry
 from flowcontrol.state.requests import (
     NEVER,
@@ -57,6 +58,7 @@ class Sink:
             [Entry() for _ in range(self.capacity)],
             [Request() for _ in range(self.settings.in_flight)],
         )
+        start_interval(self.settings, self.writer, 0)
 
     @property
     def writer(self) -> SinkWriter:
@@ -94,7 +96,7 @@ class Sink:
 
     def may_write(self) -> bool:
         """Whether the task may take the next record."""
-        return async_sink.is_free(self.state) == 1
+        return writers.is_free(self.state) == 1
 
     def write(self, *values: int) -> Sink:
         """Write records one by one at the present time; one that waits is the last."""
@@ -102,8 +104,8 @@ class Sink:
             assert self.may_write(), f"{value}: the task waits at {self.now}"
             self.values.append(value)
             place = new_entry(self.state, len(self.values) - 1, 1, self.size(value), self.now)
-            async_sink.write(self, self.state, place, self.now)
-            async_sink.run_mails(self, self.state, self.now)
+            writers.write(self, self.state, place, self.now)
+            writers.run_mails(self, self.state, self.now)
         return self
 
     def fill(self) -> int:
@@ -118,20 +120,20 @@ class Sink:
         """Let time pass up to a moment, all that is due then included."""
         while self.writer.next_at != NEVER and self.writer.next_at <= now:
             self.now = max(self.now, self.writer.next_at)
-            async_sink.run_mails(self, self.state, self.now)
+            writers.run_mails(self, self.state, self.now)
         self.now = now
         return self
 
     def flush(self) -> Sink:
         """Begin a checkpoint."""
-        if async_sink.begin_flush(self, self.state, self.now) == 0:
-            async_sink.run_mails(self, self.state, self.now)
+        if writers.begin_flush(self, self.state, self.now) == 0:
+            writers.run_mails(self, self.state, self.now)
         return self
 
     def end(self) -> Sink:
         """Begin the end of the input."""
-        async_sink.begin_end(self, self.state, self.now)
-        async_sink.run_mails(self, self.state, self.now)
+        writers.begin_end(self, self.state, self.now)
+        writers.run_mails(self, self.state, self.now)
         return self
 
     def until_free(self) -> int:
@@ -139,7 +141,7 @@ class Sink:
         while not self.may_write():
             assert self.writer.next_at != NEVER, "it waits for ever"
             self.now = max(self.now, self.writer.next_at)
-            async_sink.run_mails(self, self.state, self.now)
+            writers.run_mails(self, self.state, self.now)
         return self.now
 
     # ---- what it holds

@@ -1,0 +1,83 @@
+"""Keys of requests: defaults of connectors, and what is refused as the connectors refuse it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from flowcontrol.errors import ScenarioError
+from flowcontrol.scenario import parse_scenario
+from flowcontrol.scenario.connectors import CONNECTORS, Connector, RetryDefaults
+from flowcontrol.scenario.requests import Requests
+
+
+def read(**keys: Any) -> Requests:
+    """Return the requests of a sink as they are read."""
+    scenario = {
+        "schema": 1, "name": "requests", "duration_s": 1,
+        "stages": [
+            {"name": "src", "emit_rate": 1},
+            {"name": "sink", "requests": {"latency_ms": 5, **keys}},
+        ],
+        "edges": [{"from": "src", "to": "sink"}],
+    }  # fmt: skip
+    found = parse_scenario(scenario).stage("sink").requests
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    ("keys", "place", "text"),
+    [
+        ({"style": "blocking", "like": "kinesis"}, "style", "kinesis has another style"),
+        ({"style": "async", "like": "jdbc"}, "style", "jdbc has another style"),
+        ({"style": "blocking"}, "like", "batch_records"),
+        ({"like": "jdbc", "in_flight": 2}, "in_flight", "style blocking have no in_flight"),
+        ({"like": "jdbc", "timeout_s": 2}, "timeout_s", "have no timeout_s"),
+        ({"like": "dynamodb", "retry": {}}, "retry", "style async have no retry"),
+        ({"like": "dynamodb", "batch_records": 0}, "batch_records", "blocking style"),
+        ({"like": "dynamodb", "batch_bytes": 0}, "batch_bytes", "blocking style"),
+        ({"like": "dynamodb", "buffer_s": 0}, "buffer_s", "blocking style"),
+        ({"like": "jdbc", "batch_records": -1}, "batch_records", "at least 0"),
+        ({"like": "jdbc", "retry": {"attempts": -1}}, "retry.attempts", "at least 0"),
+        ({"like": "jdbc", "retry": {"multiplier": 0.5}}, "retry.multiplier", "at least 1"),
+        ({"like": "jdbc", "limit": {"records_per_s": 4999}}, "limit", "raise burst_s"),
+        ({"like": "dynamodb", "buffered": 25}, "buffered", "not above batch_records"),
+        ({"like": "dynamodb", "record_bytes_max": 16_000_001}, "record_bytes_max", "batch_bytes"),
+    ],
+)  # fmt: skip
+def test_refusals(keys: dict[str, Any], place: str, text: str) -> None:
+    with pytest.raises(ScenarioError) as refused:
+        read(**keys)
+    [problem] = refused.value.problems
+    assert problem.place == f"stages[1].requests.{place}"
+    assert text in problem.message
+
+
+def test_defaults_of_jdbc() -> None:
+    plain, sql = read(like="jdbc"), read(like="jdbc-sql")
+    assert (plain.own_style, plain.batch_most, plain.buffer_us) == ("blocking", 5000, 0)
+    assert (sql.batch_most, sql.buffer_us) == (100, 1_000_000)
+    assert sql.retrying == RetryDefaults(3, 1000, "linear", 1, None, True)
+    assert read(like="jdbc", retry={"attempts": 5}).retrying.delay_ms == 1000
+
+
+def test_defaults_of_bulk_indexers() -> None:
+    for like in ("elasticsearch-7", "opensearch"):
+        own = read(like=like)
+        assert (own.batch_most, own.bytes_most, own.buffer_us) == (1000, 5 << 20, 0)
+        assert own.retrying.attempts == 0
+    sql = read(like="elasticsearch-7-sql")
+    assert (sql.bytes_most, sql.buffer_us) == (2 << 20, 1_000_000)
+
+
+def test_zero_sends_nothing_by_size() -> None:
+    own = read(like="elasticsearch-7-sql", batch_records=0, batch_bytes=0)
+    assert (own.batch_most, own.bytes_most > 1 << 50) == (1_000_000, True)
+
+
+def test_every_connector_is_named() -> None:
+    assert set(CONNECTORS) == set(Connector.__args__)  # type: ignore[attr-defined]
+    for like in CONNECTORS:
+        assert read(like=like).missing == ""
