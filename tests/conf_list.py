@@ -28,6 +28,7 @@ ROWS = {
     "jdbc-nightly": "chosen",
     "kafka-questions": "fine flink",
     "kafka-source": "blocks flink",
+    "kafka-slow-broker": "chosen",
     "late-data": "timed",
     "oscillation": "blocks flink",
     "partition-types": "fine chosen",

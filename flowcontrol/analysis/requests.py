@@ -20,7 +20,7 @@ from flowcontrol.scenario import Scenario, Stage
 if TYPE_CHECKING:
     import pandas as pd
 
-Limit = Literal["destination", "in_flight", "window", "batches", "blocking", "records"]
+Limit = Literal["destination", "in_flight", "window", "batches", "blocking", "producer", "records"]
 
 WAITS: Final = 0.05
 """Share of the time from which on a sink is limited by its requests."""
@@ -36,6 +36,8 @@ ADVICE: Final[dict[Limit, str]] = {
     "in_flight": "allow more requests in flight (in_flight), or larger ones (batch_records)",
     "window": "see what fails, or let the window grow faster and shrink less (rate_limiting)",
     "blocking": "write larger batches (batch_records, batch_bytes), or from more subtasks",
+    "producer": "write larger requests (batch_bytes, partitions, record_bytes_max), or allow more "
+    "of them in flight (in_flight)",
     "records": "have the destination spend less on a record (per_record_ms, per_kb_ms), or write "
     "from more subtasks",
     "batches": "have requests leave full: raise batch_bytes, or make buffered a multiple of "
@@ -47,7 +49,8 @@ _REASONS: Final[dict[Limit, str]] = {
     "destination": "the destination takes no more",
     "in_flight": "as many requests as may be are in flight",
     "blocking": "its thread waits for each request, whatever its size",
-    "records": "its thread waits for each request, and nearly all of that is spent on its records",
+    "producer": "as many requests as may be are in flight",
+    "records": "the destination spends nearly all of its time on the records themselves",
     "window": "rate limiting holds requests back",
     "batches": "requests leave before they are full",
 }
@@ -68,8 +71,8 @@ def request_summary(tables: Tables, scenario: Scenario) -> dict[str, Any]:
     ``requests``, ``records_sent``, ``records_acknowledged``, ``records_retried``,
     ``records_throttled``, ``timeouts``, ``records_doubled``, ``records_replayed`` and
     ``requests_exhausted`` of the whole run; ``waited_share`` of the time; ``limit``:
-    ``destination``, ``in_flight``, ``window``, ``batches``, ``blocking``, ``records`` or null; and
-    ``sentences``.
+    ``destination``, ``in_flight``, ``window``, ``batches``, ``blocking``, ``producer``,
+    ``records`` or null; and ``sentences``.
     """
     frame = result_frame(tables, "requests")
     stages, sentences = dict[str, Any](), list[str]()
@@ -130,7 +133,9 @@ def limit_of(stage: Stage, found: Mapping[str, Any]) -> Limit | None:
         return "destination"
     if not requests.is_async:
         gain = requests.mean_latency_ms / (found["latency_ms"] or requests.mean_latency_ms or 1)
-        return "blocking" if gain >= GAINED else "records"
+        if gain < GAINED:
+            return "records"
+        return "producer" if requests.is_producer else "blocking"
     if found["in_flight"] >= FULL * requests.in_flight_most:
         return "in_flight"
     window = found["window"]

@@ -39,7 +39,8 @@ RULES = {
         "processors task checkpointing snapshots operators reading event_time windowing"
     ),
     "protocol.requests": (
-        "async_sink async_wait backoff blocking destination entries rate_limiting waiting writers"
+        "async_sink async_wait backoff blocking destination entries producer rate_limiting waiting "
+        "writers"
     ),
     "protocol.windows": "contents triggers firing spark_batches",
     "state": "rows queues windows tasks",

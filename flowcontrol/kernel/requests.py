@@ -21,20 +21,37 @@ from flowcontrol.protocol.requests.entries import new_entry, put_last, split_ent
 from flowcontrol.protocol.requests.waiting import RESTING
 from flowcontrol.protocol.tasks.checkpointing import end_data, is_between_records, on_flushed
 from flowcontrol.protocol.tasks.operators import is_between
-from flowcontrol.state.requests import ASYNC, NEVER, NONE, Destination, Entry, Request, Requests
+from flowcontrol.state.requests import (
+    ASYNC,
+    NEVER,
+    NONE,
+    Batch,
+    BatchQueue,
+    Destination,
+    Entry,
+    Request,
+    Requests,
+)
 from flowcontrol.state.tasks import Worker
 
 kernel_requests = state_of(KernelRequests)
 destination_at = state_of(Destination)
 entry_rows = rows_of(Entry)
 request_rows = rows_of(Request)
+batch_rows = rows_of(Batch)
+queue_rows = rows_of(BatchQueue)
 
 
 def requests_of(m: KernelMemory, held: KernelRequests) -> Requests:
     """Return the requests of a task as the rules see them."""
     entries = entry_rows(m, held.entries, held.entry_count)
     return Requests(
-        held.settings, held.writer, entries, request_rows(m, held.slots, held.slot_count)
+        held.settings,
+        held.writer,
+        entries,
+        request_rows(m, held.slots, held.slot_count),
+        batch_rows(m, held.batches, held.batch_count),
+        queue_rows(m, held.queues, held.queue_count),
     )
 
 

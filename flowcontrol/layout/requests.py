@@ -14,6 +14,7 @@ from flowcontrol.state.requests import (
     ASYNC,
     BLOCKING,
     NEVER,
+    PRODUCER,
     Backoff,
     Bucket,
     Destination,
@@ -21,20 +22,20 @@ from flowcontrol.state.requests import (
     WriterSettings,
 )
 
-_STYLES = {"async": ASYNC, "blocking": BLOCKING}
+_STYLES = {"async": ASYNC, "blocking": BLOCKING, "producer": PRODUCER}
 _DISTRIBUTIONS = {"constant": CONSTANT, "exponential": EXPONENTIAL, "lognormal": LOGNORMAL}
 
 
 def writer_settings(job: Job, requests: Requests) -> WriterSettings:
     """Return what a writer may do; times are rounds, rounded up."""
-    limiting = requests.limiting
+    limiting, block_us = requests.limiting, requests.max_block_us
     return WriterSettings(
         style=_STYLES[requests.own_style],
         batch=requests.batch_most,
         batch_bytes=requests.bytes_most,
         in_flight=requests.in_flight_most,
         buffered=requests.buffered_most,
-        buffer_time=_rounds(job, requests.buffer_us) if requests.buffer_us > 0 else NEVER,
+        buffer_time=_buffer_time(job, requests),
         timeout=_rounds(job, requests.timeout_us),
         has_window=int(limiting is not None),
         increase=0 if limiting is None else limiting.increase,
@@ -43,7 +44,18 @@ def writer_settings(job: Job, requests: Requests) -> WriterSettings:
         retry=_backoff(job, requests.retrying),
         is_whole=int(requests.retrying.whole),
         flushes=int(requests.flush_on_checkpoint),
+        partitions=requests.partitions,
+        memory=requests.pool_bytes,
+        request_bytes=requests.request_bytes_most,
+        max_block=NEVER if block_us is None else _rounds(job, block_us),
     )
+
+
+def _buffer_time(job: Job, requests: Requests) -> int:
+    """Return a time in rounds; without any a producer sends at once, and others have no timer."""
+    if requests.buffer_us > 0:
+        return _rounds(job, requests.buffer_us)
+    return 0 if requests.is_producer else NEVER
 
 
 def _backoff(job: Job, retry: RetryDefaults) -> Backoff:

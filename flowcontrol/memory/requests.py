@@ -14,6 +14,8 @@ from flowcontrol.memory.part_fields import rows
 from flowcontrol.memory.places import Builder, Ints
 from flowcontrol.state.declared import cell, width
 from flowcontrol.state.requests import (
+    Batch,
+    BatchQueue,
     Destination,
     Entry,
     EntryList,
@@ -57,6 +59,12 @@ class KernelRequests:
     slots: int = rows(Request, "slot_count")
     slot_count: int = 0
     """Requests that may be in flight."""
+    batches: int = rows(Batch, "batch_count")
+    batch_count: int = 0
+    """Batches that the pool of a producer has room for."""
+    queues: int = rows(BatchQueue, "queue_count")
+    queue_count: int = 0
+    """Partitions of a producer."""
     destination: int = 0
     """Where the destination is, of this task or of all tasks of the stage."""
     owns_destination: int = 0
@@ -85,8 +93,10 @@ def fill_requests(build: Builder) -> None:
         held = KernelRequests(
             settings,
             new_writer(requests, settings),
-            entry_count=requests.most_records + 2,
+            entry_count=requests.records_held(min(one.record_bytes for one in plan.inputs)) + 2,
             slot_count=settings.in_flight,
+            batch_count=requests.pool_bytes // requests.bytes_most if requests.is_producer else 0,
+            queue_count=settings.partitions if requests.is_producer else 0,
             kept_most=settings.batch if job.faults and requests.is_async else 0,
             seer=first_seer + number,
         )
@@ -98,7 +108,7 @@ def fill_requests(build: Builder) -> None:
         held.latencies = build.put(np.array(phases, np.int64).ravel())
         held.latency_count = len(phases)
         held.stream = stream_of(f"requests {plan.name}/{index}")
-        build.lay(held, "entries", "kept", "slots")
+        build.lay(held, "entries", "kept", "slots", "batches", "queues")
         task["has_requests"] = 1
         task["requests"] = build.put(cells_of(held))
         build.head.is_ordered |= int(requests.shares_limit)

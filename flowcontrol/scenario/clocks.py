@@ -327,6 +327,15 @@ def _edges_of_large_records(scenario: Scenario) -> Parts:
                 yield {**part, "edge": edge, "size": size, "most": most}
 
 
+def _edges_into_producers(scenario: Scenario) -> Parts:
+    """Yield edges into a sink that is Kafka's producer, and the records that its pool holds."""
+    for part in _sinks_with_requests(scenario):
+        own = part["stage"].requests
+        for edge in scenario.inputs(part["stage"].name) if own.is_producer else ():
+            count = own.pool_bytes // scenario.stage(edge.sender).record_bytes
+            yield {**part, "edge": edge, "count": count}
+
+
 def _rates_of_their_own(scenario: Scenario) -> Parts:
     for part in _scaled(scenario):
         for key in ("emit_rate", "arrival_rate", "service_rate"):
@@ -362,7 +371,7 @@ FINDERS: Final[dict[str, Finder]] = {
             _rates_of_their_own,
         ),
         *(_stalls_of_some, _edges_into_scaled, _sinks_with_requests, _chained_requests),
-        _edges_of_large_records,
+        *(_edges_of_large_records, _edges_into_producers),
     )
 }
 """By the name that the table has for them."""

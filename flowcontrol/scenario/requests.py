@@ -23,13 +23,16 @@ from flowcontrol.scenario.schedule import MICROSECONDS, TAG_MARK
 MOST_RECORDS: Final = 1_000_000
 """Most records that a subtask of a sink holds, in its buffer and in flight."""
 MOST_LATENCY_MS: Final = 10**7
+REQUEST_TIMEOUT_S: Final = 30
+"""``request.timeout.ms`` of Kafka's producer, which has no key here."""
 
 Distribution = Literal["constant", "exponential", "lognormal"]
 
 Records = Annotated[int, f.Number("a whole number of records", 1, MOST_RECORDS, step=f.ONE)]
 BatchRecords = Annotated[int, f.Number("a whole number of records", 0, MOST_RECORDS, step=f.ONE)]
 BatchBytes = Annotated[int, f.Size("whole bytes", 0, f.MAX_BYTES, step=f.ONE)]
-Attempts = Annotated[int, f.Number("a whole number of attempts", 0, 1000, step=f.ONE)]
+Attempts = Annotated[int, f.Number("a whole number of attempts", 0, 2**31 - 1, step=f.ONE)]
+Partitions = Annotated[int, f.Number("a whole number of partitions", 1, 1000, step=f.ONE)]
 Multiplier = Annotated[Fraction, f.Number("a factor", 1, 100, step=Fraction(1, 1000))]
 InFlight = Annotated[int, f.Number("a whole number of requests", 1, 10_000, step=f.ONE)]
 LatencyMilliseconds = Annotated[
@@ -133,16 +136,22 @@ class Retry(f.Mapping):
     whole: bool | None = f.key("Retry.whole", strict=True)
 
 
-_BATCHES: Final = frozenset({"batch_records", "batch_bytes", "buffer_s"})
+_BATCHES: Final = frozenset({"batch_records", "batch_bytes", "buffer_s", "limit"})
+_FLIGHT: Final = frozenset({"in_flight", "record_bytes_max", "timeout_s"})
+_RETRY: Final = frozenset({"retry", "flush_on_checkpoint"})
 _KEYS_OF: Final = {
-    "async": _BATCHES | {"in_flight", "buffered", "record_bytes_max", "timeout_s", "rate_limiting"},
-    "blocking": _BATCHES | {"retry", "flush_on_checkpoint"},
+    "async": _BATCHES | _FLIGHT | {"buffered", "rate_limiting"},
+    "blocking": _BATCHES | _RETRY,
+    "producer": _FLIGHT
+    | _RETRY
+    | {"batch_bytes", "buffer_s", "buffered_bytes", "partitions", "max_block_s"},
 }
 """Keys that only some styles have, by style."""
 _SOME: Final = frozenset().union(*_KEYS_OF.values())
 _NEEDED: Final = {
     "async": ("in_flight", "batch_records", "buffered", "buffer_s"),
     "blocking": ("batch_records",),
+    "producer": ("in_flight", "batch_bytes", "buffered_bytes"),
 }
 
 
@@ -151,17 +160,8 @@ class Requests(f.Mapping):
 
     quiet = frozenset(
         {
-            *(
-                "style",
-                "like",
-                "retry",
-                "flush_on_checkpoint",
-                "in_flight",
-                "batch_records",
-                "batch_bytes",
-                "buffered",
-                "buffer_s",
-            ),
+            *("style", "like", "in_flight", "batch_records", "batch_bytes", "buffered", "buffer_s"),
+            *("buffered_bytes", "partitions", "max_block_s", "retry", "flush_on_checkpoint"),
             *("record_bytes_max", "timeout_s", "rate_limiting", "latency_distribution"),
             *("latency_cv", "per_record_ms", "per_kb_ms", "errors", "limit"),
         }
@@ -178,9 +178,12 @@ class Requests(f.Mapping):
     batch_records: BatchRecords | None = f.key("Requests.batch_records")
     batch_bytes: BatchBytes | None = f.key("Requests.batch_bytes")
     buffered: Records | None = f.key("Requests.buffered")
+    buffered_bytes: f.Bytes | None = f.key("Requests.buffered_bytes")
     buffer_s: f.Moment | None = f.key("Requests.buffer_s")
     record_bytes_max: f.Bytes | None = f.key("Requests.record_bytes_max")
-    timeout_s: f.PositiveSeconds = f.key("Requests.timeout_s", Fraction(600))
+    partitions: Partitions = f.key("Requests.partitions", 1)
+    max_block_s: f.Moment | None = f.key("Requests.max_block_s")
+    timeout_s: f.PositiveSeconds | None = f.key("Requests.timeout_s")
     rate_limiting: RateLimiting | Literal["none"] = f.key("Requests.rate_limiting", RateLimiting())
     retry: Retry | None = f.key("Requests.retry")
     flush_on_checkpoint: bool = f.key("Requests.flush_on_checkpoint", True, strict=True)
@@ -209,6 +212,11 @@ class Requests(f.Mapping):
         return self.own_style == "async"
 
     @property
+    def is_producer(self) -> bool:
+        """Whether it is Kafka's producer."""
+        return self.own_style == "producer"
+
+    @property
     def is_unlike(self) -> bool:
         """Whether the connector that it is to be like has another style."""
         return self.like is not None and CONNECTORS[self.like].style != self.own_style
@@ -228,7 +236,11 @@ class Requests(f.Mapping):
     @property
     def zero(self) -> str:
         """The first key that is 0 and may not be so in its style; empty if there is none."""
-        names = ("batch_records", "batch_bytes", "buffer_s") if self.is_async else ()
+        names = {
+            "async": ("batch_records", "batch_bytes", "buffer_s"),
+            "blocking": (),
+            "producer": ("batch_bytes",),
+        }[self.own_style]
         return next((name for name in names if self._value(name) == 0), "")
 
     @property
@@ -256,21 +268,58 @@ class Requests(f.Mapping):
     @property
     def bytes_most(self) -> int:
         """Bytes of a request at the most; those that have a blocking one sent."""
-        most = f.MAX_BYTES if self.is_async else f.MAX_BYTES * MOST_RECORDS
+        most = f.MAX_BYTES * (MOST_RECORDS if self.own_style == "blocking" else 1)
         return int(self._value("batch_bytes") or most)
 
     @property
     def record_most(self) -> int:
         """Bytes of a record at the most."""
-        if not self.is_async:
+        if self.own_style == "blocking":
             return f.MAX_BYTES
+        if self.is_producer:
+            return min(int(self._value("record_bytes_max") or f.MAX_BYTES), self.pool_bytes)
         return int(self._value("record_bytes_max") or self.bytes_most)
 
     @property
+    def request_bytes_most(self) -> int:
+        """Bytes of a producer's request at the most, but for one batch."""
+        return int(self._value("record_bytes_max") or f.MAX_BYTES)
+
+    @property
+    def pool_bytes(self) -> int:
+        """Bytes of a producer's batches at the most."""
+        return int(self._value("buffered_bytes") or f.MAX_BYTES)
+
+    @property
+    def is_pool_too_small(self) -> bool:
+        """Whether a producer's pool has no room for a batch."""
+        return self.is_producer and not self.zero and self.pool_bytes < self.bytes_most
+
+    @property
+    def is_delivery_too_short(self) -> bool:
+        """Whether a producer gives a batch up before a request of it can time out."""
+        least_us = self.buffer_us + REQUEST_TIMEOUT_S * MICROSECONDS
+        return self.is_producer and self.timeout_us < least_us
+
+    @property
+    def max_block_us(self) -> int | None:
+        """Time for which a producer's write waits for memory, microseconds; None: for ever."""
+        own = self._value("max_block_s")
+        return None if own is None else int(own * MICROSECONDS)
+
+    def records_held(self, size: int) -> int:
+        """Return how many records of a size, or larger, a subtask may hold beside one in hand."""
+        if self.is_async:
+            return self.most_records
+        if self.is_producer:
+            return self.pool_bytes // size + max(1, self.bytes_most // size)
+        return self.batch_most
+
+    @property
     def most_records(self) -> int:
-        """Records that a subtask may hold, in its buffer and in flight."""
+        """Records that an asynchronous one may hold, in its buffer and in flight."""
         if not self.is_async:
-            return self.batch_most
+            return 0
         return self.buffered_most + self.batch_most * self.in_flight_most
 
     @property
@@ -286,7 +335,9 @@ class Requests(f.Mapping):
     @property
     def is_never_let_through(self) -> bool:
         """Whether a full request needs more than its limit ever has, and goes as a whole."""
-        if not self.retrying.whole or self.limit is None or self.limit.records_per_s is None:
+        if self.is_producer or not self.retrying.whole:
+            return False
+        if self.limit is None or self.limit.records_per_s is None:
             return False
         return self.batch_most > max(Fraction(1), self.limit.records_per_s * self.limit.burst_s)
 
@@ -303,8 +354,9 @@ class Requests(f.Mapping):
 
     @property
     def timeout_us(self) -> int:
-        """Time after which a request counts as failed, microseconds."""
-        return int(self.timeout_s * MICROSECONDS)
+        """Time after which a request counts as failed, or a batch is given up, microseconds."""
+        default = 600 if self.like is None else CONNECTORS[self.like].timeout_s
+        return int((self.timeout_s or default) * MICROSECONDS)
 
     @property
     def limiting(self) -> RateLimiting | None:

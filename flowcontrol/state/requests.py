@@ -12,6 +12,8 @@ ASYNC: Final = 0
 """A writer that goes on while its requests are in flight (``AsyncSinkWriter``)."""
 BLOCKING: Final = 1
 """A writer whose thread waits for each request (``JdbcOutputFormat``, ``BulkProcessor``)."""
+PRODUCER: Final = 2
+"""A writer that gathers batches of partitions, which a thread sends (``KafkaProducer``)."""
 NONE = 0
 """A place that there is not."""
 NEVER = -1
@@ -68,10 +70,54 @@ class Request:
     """When its answer comes."""
     expires: int = NEVER
     """When it times out."""
+    batches: int = NONE
+    """Place of the first batch in it, of a producer."""
     tries: int = 0
     """How often what is in it has failed."""
     again: int = NEVER
     """When it is sent again."""
+
+
+@dataclass(slots=True)
+class Batch:
+    """Records of a producer for one partition (``ProducerBatch``)."""
+
+    next: int = NONE
+    """Place of the next one of its partition, of its request, or that is free."""
+    partition: int = 0
+    """Whose it is."""
+    number: int = 0
+    """How many of the partition there were before it."""
+    entries: EntryList = field(default_factory=EntryList)
+    """What is in it while it is not in flight."""
+    records: int = 0
+    """Records in it while it is in flight."""
+    memory: int = 0
+    """Bytes that it holds of the pool."""
+    created: int = 0
+    """When it was begun."""
+    is_full: int = 0
+    """1: it takes no more records."""
+    tries: int = 0
+    """How often it has failed."""
+    again: int = NEVER
+    """When it may be sent again."""
+
+
+@dataclass(slots=True)
+class BatchQueue:
+    """Batches of one partition, the oldest first."""
+
+    head: int = NONE
+    """Place of the first one that is to be sent."""
+    tail: int = NONE
+    """Place of the last one."""
+    begun: int = 0
+    """Batches begun."""
+    acknowledged: int = 0
+    """Batches acknowledged."""
+    in_flight: int = 0
+    """Batches in flight."""
 
 
 @dataclass(slots=True)
@@ -99,7 +145,7 @@ class WriterSettings:
     """What a writer may do (``AsyncSinkWriterConfiguration``); constant."""
 
     style: int = ASYNC
-    """Which writer it is: ASYNC or BLOCKING."""
+    """Which writer it is: ASYNC, BLOCKING or PRODUCER."""
     batch: int = 1
     """Records of a request (``maxBatchSize``), above 0."""
     batch_bytes: int = 1
@@ -112,7 +158,8 @@ class WriterSettings:
     """Time after which a record leaves the buffer (``maxTimeInBufferMS``), above 0; of a blocking
     writer the time between two flushes, NEVER if there is none."""
     timeout: int = NEVER
-    """Time after which a request counts as failed (``requestTimeoutMS``)."""
+    """Time after which a request counts as failed (``requestTimeoutMS``); of a producer after which
+    a batch is given up (``delivery.timeout.ms``)."""
     has_window: int = 1
     """1: the records in flight are limited (``CongestionControlRateLimitingStrategy``)."""
     increase: int = 10
@@ -122,11 +169,19 @@ class WriterSettings:
     threshold: int = 1
     """The most that the window grows to, records."""
     retry: Backoff = field(default_factory=Backoff)
-    """When a blocking writer sends again what failed."""
+    """When a blocking writer or a producer sends again what failed."""
     is_whole: int = 0
     """1: it sends all of a request again that failed in part."""
     flushes: int = 1
     """1: a checkpoint waits until nothing is in its buffer."""
+    partitions: int = 1
+    """Partitions to which a producer writes."""
+    memory: int = 1
+    """Bytes of a producer's pool (``buffer.memory``)."""
+    request_bytes: int = 1
+    """Bytes of a producer's request (``max.request.size``)."""
+    max_block: int = NEVER
+    """Time for which a producer's write waits for memory until it fails (``max.block.ms``)."""
 
 
 @dataclass(slots=True)
@@ -177,7 +232,24 @@ class SinkWriter:
     answer_time: int = 0
     """Sum of the times between sending and answer."""
     exhausted: int = 0
-    """Requests that failed as often as they may: Flink fails the job."""
+    """Requests that failed as often as they may, and writes that waited as long as they may: Flink
+    fails the job."""
+    partition: int = 0
+    """The one to which a producer's records go."""
+    produced: int = 0
+    """Bytes that have gone to it in one turn."""
+    drained: int = 0
+    """The one with which its next request begins."""
+    memory: int = 0
+    """Bytes taken of its pool."""
+    answered: int = NEVER
+    """When the last request in flight is answered."""
+    blocked: int = NEVER
+    """When the write that waits for memory fails."""
+    used_batches: int = 0
+    """Batches that ever held something."""
+    free_batch: int = NONE
+    """Place of a batch that is free again."""
     throttled: int = 0
     """Records that the destination took no more of, as its limit was reached."""
     send_time: int = NEVER
@@ -228,3 +300,5 @@ class Requests(NamedTuple):
     writer: SinkWriter  # How far it is
     entries: Sequence[Entry]  # As many records as there can be in buffer, requests and hand
     slots: Sequence[Request]  # As many requests as there can be in flight
+    batches: Sequence[Batch] = ()  # As many batches as the pool of a producer has room for
+    queues: Sequence[BatchQueue] = ()  # By partition

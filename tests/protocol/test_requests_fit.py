@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from flowcontrol.protocol.requests import async_wait, backoff, destination, entries, rate_limiting
+from flowcontrol.protocol.requests import (
+    async_wait,
+    backoff,
+    destination,
+    entries,
+    producer,
+    rate_limiting,
+)
 from flowcontrol.protocol.service import MOST
 from flowcontrol.scenario.fields import MAX_BYTES
 from flowcontrol.scenario.requests import MOST_LATENCY_MS
@@ -55,3 +62,20 @@ def test_a_backoff_fits(narrow: type[int], multiplier: int, is_steep: int, step_
         found = [backoff.delay_after(own, narrow(failures)) for failures in (0, 1, 30, 1000)]
         assert found == sorted(found)
         assert found[-1] <= most_us
+
+
+@pytest.mark.parametrize("size", ends("record_bytes"))
+def test_batches_of_a_producer_fit(narrow: type[int], size: int) -> None:
+    """As many records as a sink may hold, in the largest batches that there are."""
+    settings = requests.WriterSettings(
+        batch_bytes=narrow(MAX_BYTES), memory=narrow(MAX_BYTES), partitions=2
+    )
+    held = requests.Requests(
+        settings, requests.SinkWriter(), [fresh(requests.Entry, narrow) for _ in range(3)], [],
+        [requests.Batch()], [requests.BatchQueue() for _ in range(2)],
+    )  # fmt: skip
+    place = entries.new_entry(held, narrow(0), narrow(MOST_HELD), narrow(size), narrow(0))
+    held.writer.hand = place
+    fits = MOST_HELD * size <= MAX_BYTES
+    assert producer._append(held, narrow(0)) == int(fits)
+    assert held.writer.buffer.records == min(MOST_HELD, MAX_BYTES // size)

@@ -40,6 +40,11 @@ BLOCKING: dict[str, Any] = {
     "batch_records": 9, "errors": {"record": 0.02, "request": 0.02},
     "retry": {"attempts": 2, "delay_ms": 20},
 }  # fmt: skip
+PRODUCER: dict[str, Any] = {
+    "like": "kafka", "latency_ms": 50, "latency_distribution": "exponential", "partitions": 2,
+    "batch_bytes": 1000, "buffered_bytes": 8000, "in_flight": 3, "buffer_s": 0.02,
+    "errors": {"record": 0.02, "request": 0.02},
+}  # fmt: skip
 BRIEF = [{"at_s": 0, "rate": 20000}, {"at_s": 1, "rate": 0}]
 SCENARIOS: dict[str, tuple[str, dict[str, Any]]] = {
     "credits": ("three-stages", {}),
@@ -70,6 +75,10 @@ SCENARIOS: dict[str, tuple[str, dict[str, Any]]] = {
         "dynamodb-throttled",
         {"round_ms": 10, "stages.sink.parallelism": 3, "stages.sink.requests": REQUESTS},
     ),
+    "a producer": (
+        "jdbc-nightly",
+        {"round_ms": 10, "stages.sink.parallelism": 3, "stages.sink.requests": PRODUCER},
+    ),
     "requests that block": (
         "jdbc-nightly",
         {"round_ms": 10, "stages.sink.parallelism": 3, "stages.sink.requests": BLOCKING},
@@ -92,6 +101,7 @@ RESTARTS = {
     "grants of records": 3,
     "requests": 5,
     "requests that block": 5,
+    "a producer": 5,
 }
 """Rounds behind each of which all stages begin anew."""
 

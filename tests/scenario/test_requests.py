@@ -43,6 +43,14 @@ def read(**keys: Any) -> Requests:
         ({"like": "jdbc", "retry": {"attempts": -1}}, "retry.attempts", "at least 0"),
         ({"like": "jdbc", "retry": {"multiplier": 0.5}}, "retry.multiplier", "at least 1"),
         ({"like": "jdbc", "limit": {"records_per_s": 4999}}, "limit", "raise burst_s"),
+        ({"like": "kafka", "limit": {"records_per_s": 9}}, "limit", "producer have no limit"),
+        ({"like": "kafka", "batch_records": 5}, "batch_records", "have no batch_records"),
+        ({"like": "kafka", "batch_bytes": 0}, "batch_bytes", "blocking style"),
+        ({"like": "kafka", "buffered_bytes": 16_383}, "buffered_bytes", "below batch_bytes"),
+        ({"like": "kafka", "timeout_s": 30}, "timeout_s", "30 s after which"),
+        ({"like": "kafka", "partitions": 0}, "partitions", "at least 1"),
+        ({"style": "producer"}, "like", "in_flight, batch_bytes, buffered_bytes"),
+        ({"like": "jdbc", "partitions": 2}, "partitions", "have no partitions"),
         ({"like": "dynamodb", "buffered": 25}, "buffered", "not above batch_records"),
         ({"like": "dynamodb", "record_bytes_max": 16_000_001}, "record_bytes_max", "batch_bytes"),
     ],
@@ -70,6 +78,14 @@ def test_defaults_of_bulk_indexers() -> None:
         assert own.retrying.attempts == 0
     sql = read(like="elasticsearch-7-sql")
     assert (sql.bytes_most, sql.buffer_us) == (2 << 20, 1_000_000)
+
+
+def test_defaults_of_kafka() -> None:
+    own = read(like="kafka", buffered_bytes="64mb")
+    assert (own.own_style, own.in_flight_most, own.bytes_most) == ("producer", 5, 16_384)
+    assert (own.buffer_us, own.timeout_us, own.max_block_us) == (5000, 120 * 10**6, 60 * 10**6)
+    assert (own.record_most, own.pool_bytes) == (1 << 20, 64 << 20)
+    assert own.retrying[:2] == (2**31 - 1, 100)
 
 
 def test_zero_sends_nothing_by_size() -> None:

@@ -85,6 +85,11 @@ CASES: dict[str, tuple[str, tuple[str, ...], int]] = {
         ("stages.consumer.requests={like: jdbc-sql, latency_ms: 20}",),
         k.BUFFERS | k.REQUESTS,
     ),
+    "a producer": (
+        "experiment",
+        ("stages.consumer.requests={like: kafka, latency_ms: 20, buffered_bytes: 1mb}",),
+        k.BUFFERS | k.REQUESTS,
+    ),
     "processors": ("experiment", ("cluster.cores=1",), k.BUFFERS | k.CORES),
     "failures": (
         "recovery",

@@ -30,6 +30,7 @@ from flowcontrol.protocol.requests.waiting import (
     FLUSHING,
     RESTING,
     WRITING,
+    free_slot,
     note_next,
 )
 from flowcontrol.state.requests import NEVER, NONE, Request, Requests
@@ -200,7 +201,7 @@ def _send(worker: Worker, requests: Requests, now: int) -> None:
     asked = min(most_in_batch(settings, writer), writer.buffer.records)
     if asked == 0:
         return
-    request = _free_slot(requests)
+    request = requests.slots[free_slot(requests) - 1]
     nbytes = settings.batch_bytes
     count = take_records(requests, writer.buffer, request.entries, asked, nbytes)
     register_request(writer, asked)
@@ -214,14 +215,6 @@ def _send(worker: Worker, requests: Requests, now: int) -> None:
     worker.submit(requests, request, now)
     note_next(writer, request.due)
     note_next(writer, request.expires)
-
-
-def _free_slot(requests: Requests) -> Request:
-    """Return a free place for a request; there is one, as the window allows one more."""
-    number = 0
-    while requests.slots[number].number != 0:
-        number += 1
-    return requests.slots[number]
 
 
 # --- Answers and timers.

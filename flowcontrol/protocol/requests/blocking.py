@@ -20,7 +20,7 @@ from flowcontrol.protocol.requests.entries import (
     take_records,
 )
 from flowcontrol.protocol.requests.waiting import ENDING, FLUSHING, RESTING, WRITING, note_next
-from flowcontrol.state.requests import ASYNC, NEVER, NONE, Requests, SinkWriter, WriterSettings
+from flowcontrol.state.requests import BLOCKING, NEVER, NONE, Requests, SinkWriter, WriterSettings
 from flowcontrol.state.tasks import Worker
 
 # --- What a task asks of its writer.
@@ -28,7 +28,7 @@ from flowcontrol.state.tasks import Worker
 
 def start_interval(settings: WriterSettings, writer: SinkWriter, now: int) -> None:
     """Start the interval of a writer that has one, where its task begins."""
-    if settings.style != ASYNC and settings.buffer_time != NEVER:
+    if settings.style == BLOCKING and settings.buffer_time != NEVER:
         writer.timer = now + settings.buffer_time
         writer.next_at = writer.timer
 
@@ -150,7 +150,7 @@ def _answer(worker: Worker, requests: Requests, now: int) -> None:
     writer.answers += 1
     writer.in_flight = 0
     request.number = 0
-    fails, failed = settings.is_whole * _has_failed(requests), writer.again
+    fails, failed = _has_failed(requests) if settings.is_whole == 1 else 0, writer.again
     while request.entries.head != NONE:
         place = take_first(requests, request.entries)
         entry = requests.entries[place - 1]

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from flowcontrol.state.requests import NEVER, SinkWriter
+from flowcontrol.state.requests import NEVER, Requests, SinkWriter
 
 RESTING: Final = 0
 """The task waits for nothing of the writer."""
@@ -20,3 +20,11 @@ def note_next(writer: SinkWriter, at: int) -> None:
     """Have the writer looked at at a time, if it is one."""
     if at != NEVER and (writer.next_at == NEVER or at < writer.next_at):
         writer.next_at = at
+
+
+def free_slot(requests: Requests) -> int:
+    """Return a free place for a request, from 1 on; there is one, as one more may be in flight."""
+    number = 0
+    while requests.slots[number].number != 0:
+        number += 1
+    return number + 1

@@ -11,6 +11,8 @@ from flowcontrol.protocol.requests.entries import new_entry, split_entry
 from flowcontrol.state.requests import (
     NEVER,
     NONE,
+    Batch,
+    BatchQueue,
     Entry,
     EntryList,
     Request,
@@ -57,6 +59,8 @@ class Sink:
             SinkWriter(window=window),
             [Entry() for _ in range(self.capacity)],
             [Request() for _ in range(self.settings.in_flight)],
+            [Batch() for _ in range(self.settings.memory // self.settings.batch_bytes)],
+            [BatchQueue() for _ in range(self.settings.partitions)],
         )
         start_interval(self.settings, self.writer, 0)
 
