@@ -121,7 +121,7 @@ QUERY_PROGRESS, STATE = _TABLES["query_progress"], _TABLES["state"]
 CHECKPOINTS, CHECKPOINT_TASKS = _TABLES["checkpoints"], _TABLES["checkpoint_tasks"]
 RESTARTS, DELIVERY = _TABLES["restarts"], _TABLES["delivery"]
 TIME, MESSAGES = _TABLES["time"], _TABLES["messages"]
-REQUESTS = _TABLES["requests"]
+REQUESTS, COMMITS = _TABLES["requests"], _TABLES["commits"]
 PROCESSES = _TABLES["processes"]
 SCALINGS = _TABLES["scalings"]
 """What a run writes besides if its scenario has a controller (``scaling``)."""

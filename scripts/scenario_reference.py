@@ -101,6 +101,11 @@ SECTIONS = {
         "incoming edges must be `hash` with keys, or `global`.",
     ),
     "Trigger": ("trigger", "One of the two, instead of a trigger's name."),
+    "Commit": (
+        "commit",
+        "What a commit of a sink takes. A sink commits when it hears that a checkpoint is "
+        "complete, and rows are visible when that is over.",
+    ),
     "Requests": (
         "requests",
         "The requests of a sink to its destination: batches, requests in flight, what fails and is "

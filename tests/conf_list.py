@@ -24,6 +24,7 @@ ROWS = {
     "flights-windows": "timed",
     "gc-pause": "blocks flink",
     "head-of-line": "chosen",
+    "iceberg-commits": "chosen",
     "idle-source": "timed",
     "jdbc-nightly": "chosen",
     "kafka-questions": "fine flink",

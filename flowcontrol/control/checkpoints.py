@@ -117,6 +117,11 @@ class CheckpointControl(Kept):
         self._savepoints = list(settings.savepoints)
         self._handled = [0] * self._count
         self._ended: set[int] = set()
+        self._committing = {
+            task
+            for task, (plan, _) in enumerate(job.subtasks)
+            if plan.stage.commit is not None and not plan.stage.commit.shared
+        }
         self._urgent = False
         self._last_round = -1
 
@@ -128,7 +133,7 @@ class CheckpointControl(Kept):
 
     def hear(self, reports: Iterable[CheckpointReport]) -> None:
         """Take what tasks have reported, each in its round; it counts when it has arrived."""
-        new = [report for report in reports if report.kind != b.WRITES]
+        new = [report for report in reports if report.kind not in b.FOR_READERS]
         self.uploads.hear(new)
         self._heard += [report for report in new if self.wants(report.kind)]
         self._heard.sort(key=_IN_ORDER)
@@ -139,10 +144,10 @@ class CheckpointControl(Kept):
     def wants(self, kind: int) -> bool:
         """Tell whether it makes a difference that it hears reports of a kind.
 
-        When a sink writes is no concern of it. That a task has taken a checkpoint makes none if
-        there is nothing to write: it acknowledges in the same round.
+        When a sink writes or commits is no concern of it. That a task has taken a checkpoint makes
+        none if there is nothing to write: it acknowledges in the same round.
         """
-        return kind != b.WRITES and (kind != b.TAKEN or not self.uploads.writes_nothing)
+        return kind not in b.FOR_READERS and (kind != b.TAKEN or not self.uploads.writes_nothing)
 
     def next_round(self) -> int:
         """Return the round before which :meth:`before_round` must be called at the latest.
@@ -161,10 +166,10 @@ class CheckpointControl(Kept):
     def is_waiting(self) -> bool:
         """Whether an acknowledgement may cause something, or what a task uploads.
 
-        A queued trigger, a subsumption, the end of a task that waits for a last checkpoint, or
-        tasks that an upload slows down.
+        A queued trigger, a subsumption, the end of a task that waits for a last checkpoint, tasks
+        that an upload slows down, or those that commit.
         """
-        if self._slows or self._ended or self.coordinator.is_waiting:
+        if self._slows or self._ended or self._committing or self.coordinator.is_waiting:
             return True
         pending = self.coordinator.pending
         return len(pending) > 1 or (len(pending) == 1 and self._stops(pending[0]))
@@ -328,7 +333,8 @@ class CheckpointControl(Kept):
                     order = TaskOrder(task, kind, message)
                     if kind != TRIGGER and self.on_notification is not None:
                         self.on_notification(order)
-                    waits = task in self._ended or message.is_savepoint == b.STOPS
+                    waits = task in self._ended or task in self._committing
+                    waits |= message.is_savepoint == b.STOPS
                     if kind != COMPLETED or waits:
                         orders.append(order)
             if declined:  # which may start the next one that is queued

@@ -11,11 +11,12 @@ from typing import Any, Final
 
 from flowcontrol.control.attempts import KernelAttempts
 from flowcontrol.control.checkpoints import CheckpointControl
+from flowcontrol.control.commits import Commits
 from flowcontrol.control.delivery_sinks import Counts, SinkAccount, rows_of_inputs, sink_groups
 from flowcontrol.control.failures import FailureControl, Watcher
 from flowcontrol.control.task_orders import COMPLETED, Restart, TaskOrder
 from flowcontrol.layout.job import Job
-from flowcontrol.protocol.checkpoints.barriers import FINISHED, TAKEN, WRITES
+from flowcontrol.protocol.checkpoints.barriers import COMMITS, FINISHED, TAKEN, WRITES
 from flowcontrol.protocol.commits.transactions import Guarantee
 from flowcontrol.state.declared import Kept, cell
 from flowcontrol.state.network import CheckpointReport
@@ -30,8 +31,9 @@ _KINDS: Final = {WRITES: WROTE, TAKEN: TOOK, FINISHED: ENDED}
 Event = list[Any]
 """Round, class, number, kind, and what belongs to it: as JSON takes it."""
 
-_TASK, _OF_KIND, _ID, _AT, _RECORDS = (
-    cell(CheckpointReport, name) for name in ("task", "kind", "checkpoint", "round", "records")
+_TASK, _OF_KIND, _ID, _AT, _RECORDS, _CONTENTS = (
+    cell(CheckpointReport, name)
+    for name in ("task", "kind", "checkpoint", "round", "records", "contents")
 )
 """Where the fields of a report are."""
 
@@ -48,9 +50,10 @@ class DeliveryControl(Kept, Watcher):
     - ``groups``: the subtasks of each sink that restart together.
     - ``sinks``: all of them, in the order of the job: stage by stage, subtask by subtask.
     - ``rows``: those of the table ``delivery`` so far; the caller may take them out.
+    - ``commits``: the commits that take time.
     """
 
-    _kept = ("sinks", "_events", "_told", "_sampled", "_last")
+    _kept = ("sinks", "commits", "_events", "_told", "_sampled", "_last")
 
     def __init__(self, job: Job) -> None:
         self._job = job
@@ -66,6 +69,7 @@ class DeliveryControl(Kept, Watcher):
             subtasks = [sink.subtask for sink in group.sinks]
             self._together.setdefault(group.stage, []).append(subtasks)
         self.rows: list[dict[str, Any]] = []
+        self.commits = Commits(job)
         self._by_task: dict[int, list[SinkAccount]] = {}
         for sink in self.sinks:
             self._by_task.setdefault(sink.task, []).append(sink)
@@ -99,15 +103,25 @@ class DeliveryControl(Kept, Watcher):
     def hear(self, rows: Iterable[Sequence[int]]) -> None:
         """Take what tasks report, each in its round: the numbers of a report, in their order."""
         for row in rows:
-            if row[_TASK] in self._by_task and row[_OF_KIND] in _KINDS:
-                self._tell(row[_AT], _KINDS[row[_OF_KIND]], row[_TASK], row[_ID], row[_RECORDS])
+            task, kind, checkpoint, records = row[_TASK], row[_OF_KIND], row[_ID], row[_RECORDS]
+            if task not in self._by_task:
+                continue
+            if kind in _KINDS:
+                self._tell(row[_AT], _KINDS[kind], task, checkpoint, records)
+                if kind == TAKEN:
+                    self.commits.take(task, checkpoint, records)
+            elif kind == COMMITS:
+                over = self.commits.begin(task, row[_AT], checkpoint, records, row[_CONTENTS])
+                self._tell(over, HEARD, task, checkpoint, self.commits.is_savepoint(checkpoint))
 
     def notify(self, order: TaskOrder) -> None:
         """Take an order of the coordinator; that a checkpoint is complete concerns the sinks."""
         if order.kind == COMPLETED and order.task in self._by_task:
             message = order.message
             is_savepoint = message.is_savepoint > 0
-            self._tell(message.arrives, HEARD, order.task, message.checkpoint, is_savepoint)
+            over = self.commits.complete(order.task, message)
+            if over is not None:
+                self._tell(over, HEARD, order.task, message.checkpoint, is_savepoint)
 
     def stopped(self, number: int, tasks: Sequence[int]) -> None:
         """Note that tasks do nothing from a round on: they hear nothing either."""
@@ -121,7 +135,11 @@ class DeliveryControl(Kept, Watcher):
         That a checkpoint is complete is remembered all the same.
         """
         lost = (HEARD, number + self._latency)
-        self._events = [one for one in self._events if (one[_KIND], one[_ROUND]) != lost]
+        self._events = [
+            one
+            for one in self._events
+            if (one[_KIND], one[_ROUND]) != lost or self.commits.is_begun(one[_WHAT])
+        ]
 
     def restarting(
         self, number: int, restart: Restart, keeps: Sequence[int], attempts: KernelAttempts

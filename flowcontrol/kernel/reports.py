@@ -38,6 +38,7 @@ from flowcontrol.memory.places import (
 from flowcontrol.protocol.checkpoints.alignment import AT_LEAST_ONCE, LIMIT_EXCEEDED
 from flowcontrol.protocol.checkpoints.barriers import (
     ACKNOWLEDGED,
+    COMMITS,
     TAKEN,
     WRITES,
     fill_report,
@@ -47,6 +48,7 @@ from flowcontrol.protocol.checkpoints.barriers import (
 from flowcontrol.protocol.network.rounds import NO_INPUT, next_input
 from flowcontrol.protocol.service import NEVER
 from flowcontrol.protocol.tasks.checkpointing import act_on, give_up, next_timer, process_mail
+from flowcontrol.protocol.tasks.committing import hear_completed
 from flowcontrol.protocol.tasks.snapshots import slowed_end, stands_in_sync, syncing_us
 from flowcontrol.protocol.windows.firing import find
 from flowcontrol.state.declared import width
@@ -80,7 +82,8 @@ def deliver_orders(m: KernelMemory) -> None:
             wake(m, order.task, order.arrives)
             continue
         if order.kind == c.COMPLETED:
-            if notify_checkpoint_complete(held.own, order.checkpoint, order.arrives) == 1:
+            has_work = notify_checkpoint_complete(held.own, order.checkpoint, order.arrives)
+            if hear_completed(held.own, order.checkpoint, order.arrives) + has_work > 0:
                 task.in_checkpoint = 1
                 wake(m, order.task, order.arrives)
             continue
@@ -151,6 +154,10 @@ def plan_mail(m: KernelMemory, worker: Any) -> None:
         at = min(at, state.synced_at // m.round_us)
     if state.finishes > m.now:
         at = min(at, state.finishes)
+    if state.commits >= 0:
+        at = min(at, state.commits)
+    if state.finishes >= 0 and state.synced_at > worker.now_us():
+        at = min(at, state.synced_at // m.round_us)
     timer = next_timer(worker)
     if timer >= 0:
         at = min(at, (timer + m.round_us - 1) // m.round_us)
@@ -330,6 +337,19 @@ def log_writing(m: KernelMemory, number: int, before: int) -> None:
         m.flags |= FLAG_LOST_REPORT
         return
     _next_report(m, number, WRITES).records = before
+    m.reports_wanted += 1
+
+
+@part_of(CHECKPOINTS)
+def log_commit(m: KernelMemory, number: int, checkpoint: int, length: int, files: int) -> None:
+    """Log that a task begins to commit; nobody waits for it."""
+    if m.reports_count == m.reports_most:
+        m.flags |= FLAG_LOST_REPORT
+        return
+    entry = _next_report(m, number, COMMITS)
+    entry.checkpoint = checkpoint
+    entry.records = length
+    entry.contents = files
     m.reports_wanted += 1
 
 

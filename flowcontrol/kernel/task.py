@@ -12,6 +12,7 @@ from flowcontrol.kernel.reports import (
     act_on_old,
     keep_cut,
     log_channels,
+    log_commit,
     log_report,
     log_result,
     log_windows,
@@ -313,6 +314,10 @@ class KernelWorker:
     def report(self, kind: int, checkpoint: int, reason: int) -> None:
         """Tell the coordinator what has become of a checkpoint, with what was measured."""
         log_report(self.m, self, kind, checkpoint, reason)
+
+    def report_commit(self, checkpoint: int, length: int, count: int, files: int) -> None:
+        """Say that the task begins to commit so many checkpoints, for so many microseconds."""
+        log_commit(self.m, self.number, checkpoint, length, count * files)
 
     def report_writing(self, before: int) -> None:
         """Say that the task takes up records in this round, behind so many before it."""

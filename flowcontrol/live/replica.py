@@ -52,7 +52,7 @@ from flowcontrol.memory.memory import Memory
 from flowcontrol.memory.part_fields import CUT_SLOTS
 from flowcontrol.memory.parts import THROTTLES
 from flowcontrol.memory.places import FLAG_PROTOCOL, Ints
-from flowcontrol.protocol.checkpoints.barriers import ACKNOWLEDGED, TAKEN, WRITES
+from flowcontrol.protocol.checkpoints.barriers import ACKNOWLEDGED, FOR_READERS, TAKEN
 from flowcontrol.state.declared import assign, cell, columns
 from flowcontrol.state.network import CheckpointReport
 from flowcontrol.state.queues import append, drop, next_slot
@@ -301,7 +301,7 @@ class Replica:
         self.memory.cells[at : at + REPORT_CELLS] = report
         m.reports_count += 1
         kind = report[_KIND]
-        if kind == WRITES:
+        if kind in FOR_READERS:
             m.reports_wanted += 1
         elif kind not in (ACKNOWLEDGED, TAKEN):
             m.reports_wanted = 0

@@ -316,6 +316,7 @@ def _task_state(
         open_channels=inputs,
         resumes_at_switch=0,
     )
+    commit = plan.stage.commit
     own = TaskCheckpoint(
         mode=settings.mode,
         timeout=timeout,
@@ -326,6 +327,8 @@ def _task_state(
         slowdown=int(job.scenario.cluster.upload_slowdown * WHOLE_SERVICE),
         look_rounds=look_rounds(job, plan),
     )
+    if commit is not None and not commit.shared:
+        own.commit_files, own.commit_us = commit.files, commit.length_us(commit.files)
     held = KernelCheckpoints(own, alignment, channel_count=inputs)
     held.tracked_most, held.messages_most = MOST_TRACKED, MOST_BARRIERS + 1
     build.lay(held, "channels", "tracked", "triggers", "aborted")

@@ -18,7 +18,7 @@ from flowcontrol.memory import places as h
 from flowcontrol.memory.fill import fill
 from flowcontrol.memory.log_sizes import LogSizes
 from flowcontrol.memory.task_memory import used_of
-from flowcontrol.records import DELIVERY, RESTARTS
+from flowcontrol.records import COMMITS, DELIVERY, RESTARTS
 from flowcontrol.results.requests import RequestTable
 from flowcontrol.results.sample_tables import Tables
 from flowcontrol.results.sampling import Samples, sampling_of
@@ -145,6 +145,8 @@ class Running:
         if self.delivery is not None:
             self.delivery.advance(rounds)
             tables["delivery"] = DELIVERY.of_rows(self.delivery.rows)
+            if any(stage.commit for stage in self.job.scenario.stages):
+                tables["commits"] = COMMITS.of_rows(self.delivery.commits.rows)
         if self.time is not None:
             tables["time"] = self.time.table()
         if self.requests is not None:

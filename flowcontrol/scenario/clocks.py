@@ -317,6 +317,15 @@ def _chained_requests(scenario: Scenario) -> Parts:
     return (part for part in _sinks_with_requests(scenario) if part["stage"].name in chained)
 
 
+def _sinks_with_commits(scenario: Scenario) -> Parts:
+    return (part for part in _stages(scenario) if part["stage"].commit is not None)
+
+
+def _chained_commits(scenario: Scenario) -> Parts:
+    chained = {edge.receiver for edge in scenario.edges if edge.chain}
+    return (part for part in _sinks_with_commits(scenario) if part["stage"].name in chained)
+
+
 def _edges_of_large_records(scenario: Scenario) -> Parts:
     """Yield edges into a sink whose requests take no record of that size, as Flink refuses."""
     for part in _sinks_with_requests(scenario):
@@ -371,7 +380,7 @@ FINDERS: Final[dict[str, Finder]] = {
             _rates_of_their_own,
         ),
         *(_stalls_of_some, _edges_into_scaled, _sinks_with_requests, _chained_requests),
-        *(_edges_of_large_records, _edges_into_producers),
+        *(_edges_of_large_records, _edges_into_producers, _sinks_with_commits, _chained_commits),
     )
 }
 """By the name that the table has for them."""

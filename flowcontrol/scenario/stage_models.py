@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import ValidationInfo, field_validator
 
 from flowcontrol.scenario import fields as f
+from flowcontrol.scenario.commits import Commit
 from flowcontrol.scenario.event_time import EventTime, Watermark
 from flowcontrol.scenario.fault_tolerance import Guarantee, State
 from flowcontrol.scenario.refusals import faults
@@ -52,6 +53,7 @@ class Stage(f.Mapping):
             *("emit_rate", "arrival_rate", "latency_from", "service_rate", "input", "output"),
             *("stalls", "state", "guarantee", "transaction_timeout_s", "replayable"),
             *("event_time", "watermark", "window", "cpu", "external", "requests"),
+            "commit",
         }
     )
 
@@ -78,6 +80,7 @@ class Stage(f.Mapping):
     state: State | None = f.key("Stage.state")
     guarantee: Guarantee = f.key("Stage.guarantee", "at-least-once")
     transaction_timeout_s: f.PositiveSeconds | None = f.key("Stage.transaction_timeout_s")
+    commit: Commit | None = f.key("Stage.commit")
     replayable: bool = f.key("Stage.replayable", True, strict=True)
 
     event_time: EventTime | None = f.key("Stage.event_time")
@@ -130,6 +133,7 @@ class Stage(f.Mapping):
             ("watermark", self.watermark),
             ("window", self.window),
             ("requests", self.requests),
+            ("commit", self.commit),
         ):
             for key, text in () if part is None else part.contradictions():
                 yield f"{name}.{key}", text

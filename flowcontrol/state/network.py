@@ -379,6 +379,18 @@ class TaskCheckpoint:
     persisted: int = 0
     """Bytes in flight that it persists: of the outputs, and once the last barrier is in of the
     inputs."""
+    commit_us: int = 0
+    """What a commit of its own takes, files included; 0: it has none; constant."""
+    commit_files: int = 0
+    """Files of it; constant."""
+    staged: int = 0
+    """Checkpoints that it has taken with records since the one before, and not committed."""
+    staged_at: int = 0
+    """Records that it had taken up at the last one."""
+    completed: int = 0
+    """Checkpoint that is complete, whose commit has not begun; 0: none."""
+    commits: int = -1
+    """Round from which on it may begin."""
     look_rounds: int = 0
     """Rounds of an interval, of each of which a transactional sink says when it begins to write;
     0: of another task; constant."""
@@ -407,7 +419,7 @@ class CheckpointReport:
     task: int = 0
     """Which task, in the order of the job."""
     kind: int = 0
-    """TAKEN, ACKNOWLEDGED, DECLINED, FINISHED, ENDED or WRITES
+    """TAKEN, ACKNOWLEDGED, DECLINED, FINISHED, ENDED, WRITES or COMMITS
     (:mod:`flowcontrol.protocol.checkpoints.barriers`)."""
     checkpoint: int = 0
     """Its id; 0 of FINISHED, ENDED and WRITES."""
@@ -420,9 +432,11 @@ class CheckpointReport:
     alignment: int = 0
     """From its first barrier to its last, microseconds."""
     records: int = 0
-    """Of TAKEN: records that the task had taken up; of WRITES: those before the round."""
+    """Of TAKEN: records that the task had taken up; of WRITES: those before the round; of COMMITS:
+    what the commit takes, microseconds."""
     contents: int = 0
-    """Of TAKEN: bytes of the windows that the task had open, or of what a sink had buffered."""
+    """Of TAKEN: bytes of the windows that the task had open, or of what a sink had buffered; of
+    COMMITS: files."""
     processed: int = 0
     """Bytes polled between first and last barrier."""
     persisted: int = 0

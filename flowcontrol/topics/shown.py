@@ -35,6 +35,7 @@ from flowcontrol.results.run import Run
 from flowcontrol.scenario import Scenario
 from flowcontrol.topics.causes import CAUSES, HOT, JOBS, LAGS
 from flowcontrol.topics.checkpoints import CHECKPOINTS
+from flowcontrol.topics.commits import COMMITS
 from flowcontrol.topics.delivery import DELIVERY
 from flowcontrol.topics.event_time import EVENT_TIME
 from flowcontrol.topics.memory import MEMORY
@@ -59,6 +60,7 @@ TOPICS: Final[tuple[Topic, ...]] = (
     CHECKPOINTS,
     RESTARTS,
     DELIVERY,
+    COMMITS,
     TRACE,
     MONITORING,
     JOBS,

@@ -37,7 +37,7 @@ from flowcontrol.protocol.requests import (
     rate_limiting,
 )
 from flowcontrol.protocol.service import MOST, MOST_SHARES
-from flowcontrol.protocol.tasks import event_time, operators, processors, reading
+from flowcontrol.protocol.tasks import committing, event_time, operators, processors, reading
 from flowcontrol.protocol.tasks import task as pacing
 from flowcontrol.protocol.windows import contents, spark_batches
 from flowcontrol.protocol.windows import firing as window_entries
@@ -170,6 +170,7 @@ CASES: dict[Rule, tuple[str, Callable[..., bool] | None]] = {
     tasks.earlier: ("time duration", None),
     watermarks.bounded_watermark: ("time duration", None),
     watermarks.stamp_of: ("time id", None),
+    committing.commits_us: ("records us", lambda *x: x[1] > 0),
     watermarks.pending_mark: ("channel flag", None),
     tcp.high_mark: ("segments segment_bytes", None),
     tcp.low_mark: ("segments segment_bytes bytes", None),

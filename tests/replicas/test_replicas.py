@@ -71,6 +71,14 @@ SCENARIOS: dict[str, tuple[str, dict[str, Any]]] = {
     "a throttle": ("experiment", {"system": "storm-1"}),
     "grants of records": ("experiment", {"system": "rabbitmq"}),
     "a broadcast": ("fan-in", {"edges": "broadcast"}),
+    "commits": (
+        "iceberg-commits",
+        {
+            "round_ms": 50,
+            "stages.sink.commit": {"fixed_ms": 80, "per_file_ms": 20, "files": 4},
+            "options.execution.checkpointing.interval": "500ms",
+        },
+    ),
     "requests": (
         "dynamodb-throttled",
         {"round_ms": 10, "stages.sink.parallelism": 3, "stages.sink.requests": REQUESTS},
@@ -102,6 +110,7 @@ RESTARTS = {
     "requests": 5,
     "requests that block": 5,
     "a producer": 5,
+    "commits": 3,
 }
 """Rounds behind each of which all stages begin anew."""
 

@@ -61,6 +61,11 @@ TAKEN = 5
 WRITES = 6
 """Report of a transactional sink: it takes records up, the first ones of an interval."""
 
+COMMITS = 7
+"""Report of a transactional sink: it begins to commit a checkpoint."""
+FOR_READERS = (WRITES, COMMITS)
+"""Reports that concern what readers see, and not the coordinator."""
+
 STOPS = 2
 """``CoordinatorMessage.is_savepoint`` of a savepoint with which the job stops."""
 

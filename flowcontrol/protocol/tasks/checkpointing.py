@@ -12,9 +12,10 @@ from flowcontrol.protocol.checkpoints import barriers
 from flowcontrol.protocol.checkpoints import barriers as b
 from flowcontrol.protocol.network import events as e
 from flowcontrol.protocol.network.events import follow_alignment
+from flowcontrol.protocol.tasks.committing import commit, may_commit, stage_commit
 from flowcontrol.protocol.tasks.event_time import stop_time
 from flowcontrol.protocol.tasks.operators import is_between
-from flowcontrol.protocol.tasks.snapshots import begin_sync, stands_in_sync
+from flowcontrol.protocol.tasks.snapshots import stand_still, stands_in_sync
 from flowcontrol.protocol.tasks.windowing import end_burst
 from flowcontrol.state import queues as q
 from flowcontrol.state.network import CoordinatorMessage, TaskCheckpoint
@@ -39,6 +40,8 @@ def process_mail(worker: Worker, task: StreamTask, start: int, end: int) -> None
     _convert_announced(worker, task)
     if state.deadline >= 0 and worker.now_us() >= state.deadline:
         overtake_outputs(worker, task)
+    if may_commit(worker) == 1:
+        commit(worker)
     triggers = worker.triggers()
     while triggers.ends.count > 0:
         if triggers.slots[triggers.ends.head].arrives > worker.round_number():
@@ -58,7 +61,7 @@ def has_mail(worker: Worker, task: StreamTask) -> int:
     if task.mail > 0:
         return 1
     now, state, alignment = worker.now_us(), worker.checkpoint_state(), worker.alignment()
-    if 0 <= state.deadline <= now or 0 <= alignment.deadline <= now:
+    if 0 <= state.deadline <= now or 0 <= alignment.deadline <= now or may_commit(worker) == 1:
         return 1
     triggers = worker.triggers()
     if triggers.ends.count == 0:
@@ -131,6 +134,8 @@ def may_finish(worker: Worker, task: StreamTask) -> int:
         return 1
     if worker.task.gates == 0 and task.open_inputs == 0 and task.is_pending == 0:
         end_data(worker, task)
+    if state.commits >= 0 or state.synced_at > worker.now_us():
+        return 0  # its last transaction is not yet committed
     if state.data_open > 0 and worker.task.gates > 0 and task.open_inputs == 0:
         return 1  # its inputs were cut off by a savepoint
     return 1 if 0 <= state.finishes <= worker.round_number() else 0
@@ -425,7 +430,8 @@ def _take_snapshot(worker: Worker) -> None:
     state = worker.checkpoint_state()
     worker.snapshot(state.pending)
     worker.report(b.TAKEN, state.pending, 0)
-    begin_sync(state, worker.task, worker.service_phases(), worker.now_us())
+    stage_commit(state, worker.task.taken)
+    stand_still(state, worker.task, worker.service_phases(), worker.now_us(), state.sync)
 
 
 def on_flushed(worker: Worker) -> None:

@@ -17,22 +17,24 @@ WHOLE_SERVICE: Final = 1_000_000_000
 """All of a task's service, in the unit of ``TaskCheckpoint.slowdown``."""
 
 
-def begin_sync(state: TaskCheckpoint, task: StreamTask, phases: Rows, now: int) -> None:
-    """Have a task stand still for the synchronous part of a snapshot, from where it is on.
+def stand_still(
+    state: TaskCheckpoint, task: StreamTask, phases: Rows, now: int, length: int
+) -> None:
+    """Have a task stand still from where it is on: for the snapshot of its state, or a commit.
 
-    - ``state``: of the task; says how long that is.
     - ``phases``: its rate, as :func:`~flowcontrol.protocol.service.work_by` takes it; none of a
       RELAY.
     - ``now``: start of the round, microseconds.
+    - ``length``: for how long, microseconds.
     """
-    state.synced_at = now + state.sync
-    if state.sync == 0 or task.kind == RELAY:
+    state.synced_at = now + length
+    if length == 0 or task.kind == RELAY:
         return
     work, begin = task.ready, now
     if task.kind == SERVER or task.kind == READER:
         work = max(task.ready, work_by(phases, now))
         begin = max(now, first_us_at(phases, work, now))
-    task.ready = work + work_by(phases, begin + state.sync) - work_by(phases, begin)
+    task.ready = work + work_by(phases, begin + length) - work_by(phases, begin)
 
 
 def stands_in_sync(state: TaskCheckpoint, task: StreamTask, now: int) -> int:
