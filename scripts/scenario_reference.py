@@ -109,9 +109,11 @@ SECTIONS = {
     "Requests": (
         "requests",
         "The requests of a sink to its destination: batches, requests in flight, what fails and is "
-        "sent again, as Flink's AsyncSinkWriter or a sink that blocks its thread has them. "
-        "`service_rate` stays what the task's own thread does for a record before that.",
+        "sent again, as Flink's AsyncSinkWriter or a sink that blocks its thread has them; or the "
+        "calls of an operator, as its AsyncWaitOperator has them. `service_rate` stays what the "
+        "task's own thread does for a record before that.",
     ),
+    "Cache": ("cache", "What a lookup knows already; such a record goes on at once."),
     "LatencyPhase": (
         "latency_ms",
         "A list of phases: a latency that changes. The first phase starts at 0, the last lasts to "

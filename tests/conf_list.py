@@ -24,6 +24,7 @@ ROWS = {
     "flights-windows": "timed",
     "gc-pause": "blocks flink",
     "head-of-line": "chosen",
+    "http-enrichment": "virtual",
     "iceberg-commits": "chosen",
     "idle-source": "timed",
     "jdbc-nightly": "chosen",

@@ -20,7 +20,18 @@ from flowcontrol.scenario import Scenario, Stage
 if TYPE_CHECKING:
     import pandas as pd
 
-Limit = Literal["destination", "in_flight", "window", "batches", "blocking", "producer", "records"]
+Limit = Literal[
+    "destination",
+    "in_flight",
+    "window",
+    "batches",
+    "blocking",
+    "producer",
+    "records",
+    "calls",
+    "order",
+    "lookup",
+]
 
 WAITS: Final = 0.05
 """Share of the time from which on a sink is limited by its requests."""
@@ -28,6 +39,8 @@ FULL: Final = 0.95
 """Share of what may be in flight from which on that limits."""
 GAINED: Final = 0.1
 """Share of the time of a request that is the same for any batch from which on larger ones help."""
+QUEUED: Final = 0.1
+"""Share of a queue that is answered from which on its order is named."""
 REFUSED: Final = 0.01
 """Share of the records sent from which on the limit of the destination is named."""
 
@@ -42,6 +55,10 @@ ADVICE: Final[dict[Limit, str]] = {
     "from more subtasks",
     "batches": "have requests leave full: raise batch_bytes, or make buffered a multiple of "
     "batch_records",
+    "calls": "allow more calls in flight (in_flight), or keep answers (cache)",
+    "order": "let records leave as they are answered (ordered: false), or allow more in the queue "
+    "(in_flight)",
+    "lookup": "call without waiting (style: await), or keep answers (cache)",
 }
 """What helps, by what limits."""
 
@@ -53,6 +70,9 @@ _REASONS: Final[dict[Limit, str]] = {
     "records": "the destination spends nearly all of its time on the records themselves",
     "window": "rate limiting holds requests back",
     "batches": "requests leave before they are full",
+    "calls": "as many calls as may be are in flight",
+    "order": "its queue is full of records that are answered and not the next in order",
+    "lookup": "its thread waits for each answer",
 }
 
 _COUNTERS: Final = (
@@ -86,7 +106,8 @@ def request_summary(tables: Tables, scenario: Scenario) -> dict[str, Any]:
             }
             found["limit"] = limit_of(stage, found)
             stages[stage.name] = found
-            sentences += _sentences(stage.name, found)
+            is_operator = stage.requests.is_of_operator
+            sentences += (_call_sentences if is_operator else _sentences)(stage.name, found)
     return {"stages": stages, "sentences": sentences}
 
 
@@ -131,6 +152,11 @@ def limit_of(stage: Stage, found: Mapping[str, Any]) -> Limit | None:
         return None
     if found["records_throttled"] > REFUSED * found["records_sent"]:
         return "destination"
+    if requests.own_style == "lookup":
+        return "lookup"
+    if requests.is_of_operator:
+        waiting = found["buffered_records"]
+        return "order" if waiting > QUEUED * (waiting + found["in_flight"]) else "calls"
     if not requests.is_async:
         gain = requests.mean_latency_ms / (found["latency_ms"] or requests.mean_latency_ms or 1)
         if gain < GAINED:
@@ -186,3 +212,16 @@ def _sentences(stage: str, found: Mapping[str, Any]) -> Iterator[str]:
             f"{found['records_replayed']:,} records that {stage} had sent before a failure may be "
             "stored twice: they came behind the checkpoint that was restored."
         )
+
+
+def _call_sentences(stage: str, found: Mapping[str, Any]) -> Iterator[str]:
+    if not found["requests"]:
+        yield f"{stage} called no service."
+        return
+    took = "" if found["latency_ms"] is None else f", {found['latency_ms']:,.0f} ms each"
+    yield f"{stage}: its service answered {found['rate']:,.0f} calls/s{took}."
+    if found["limit"] is not None:
+        yield f"{limit_sentence(stage, found, found['limit'])}; {ADVICE[found['limit']]}."
+    share = percent(found["records_retried"] / found["records_sent"])
+    if share != percent(0):
+        yield f"{share} of the calls of {stage} had no result, failed or timed out."

@@ -52,7 +52,7 @@ RULES = {
 
 KERNEL = (
     "ages credits debloat disk ending jobs loop machines messages planning "
-    "reading reports requests runs spilling task views writing"
+    "reading reports requests runs spilling task views waits writing"
 )
 """Modules of this package whose functions are the kernel's own."""
 

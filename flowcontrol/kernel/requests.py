@@ -1,6 +1,7 @@
-"""Sinks with requests in flight: what they take up and send, and what their destination answers."""
+"""Tasks with requests in flight: what they take up and send, and what their destination answers."""
 
 from flowcontrol.kernel import views as v
+from flowcontrol.kernel import waits
 from flowcontrol.kernel import writing as w
 from flowcontrol.kernel.ages import log_age, run_length, take_run
 from flowcontrol.memory import fields as f
@@ -10,6 +11,7 @@ from flowcontrol.memory.places import KernelMemory
 from flowcontrol.memory.requests import KernelRequests
 from flowcontrol.protocol.requests import writers
 from flowcontrol.protocol.requests.async_sink import put_back as put_back_entry
+from flowcontrol.protocol.requests.async_wait import EMPTY
 from flowcontrol.protocol.requests.blocking import start_interval
 from flowcontrol.protocol.requests.destination import (
     admitted,
@@ -20,7 +22,7 @@ from flowcontrol.protocol.requests.destination import (
 from flowcontrol.protocol.requests.entries import new_entry, put_last, split_entry, take_first
 from flowcontrol.protocol.requests.waiting import RESTING
 from flowcontrol.protocol.tasks.checkpointing import end_data, is_between_records, on_flushed
-from flowcontrol.protocol.tasks.operators import is_between
+from flowcontrol.protocol.tasks.operators import is_between, write_pending
 from flowcontrol.state.requests import (
     ASYNC,
     NEVER,
@@ -69,7 +71,7 @@ def take_in(
     while count > 0:
         part = min(count, run_length(m, out.runs))
         emitted = take_run(m, out.runs, part)
-        if m.is_tracked == 1:
+        if m.is_tracked == 1 and task.awaits == 0:
             log_age(m, number, m.now - emitted, part)
         put_last(requests, held.taken, new_entry(requests, first, part, size, emitted))
         first += part
@@ -81,6 +83,9 @@ def write_taken(m: KernelMemory, worker: Worker, task: f.KernelTask) -> None:
     """Write the records that are processed, until the destination has the task wait."""
     held = kernel_requests(m, task.requests)
     requests = requests_of(m, held)
+    if task.awaits == 1:
+        waits.call_taken(m, worker, held, requests)
+        return
     while held.taken.records > 0 and writers.is_free(requests) == 1:
         place = take_first(requests, held.taken)
         entry = requests.entries[place - 1]
@@ -106,23 +111,30 @@ def answer_requests(m: KernelMemory, worker: Worker, start: int, end: int) -> No
     held = kernel_requests(m, worker.task.requests)
     requests = requests_of(m, held)
     if is_due(m, held) == 1 and may_run_mails(m, worker, requests, start, end) == 1:
-        writers.run_mails(worker, requests, m.now)
-        if m.has_checkpoints == 1:
-            _note_flushed(m, worker, requests)
+        if worker.task.awaits == 1:
+            was_waiting = is_waiting(m, worker.task)
+            if write_pending(worker, worker.task) == 1:
+                waits.call_taken(m, worker, held, requests)
+            if was_waiting == 1 and is_waiting(m, worker.task) == 0:
+                waits.go_on(worker, held, start)
+        else:
+            writers.run_mails(worker, requests, m.now)
+            if m.has_checkpoints == 1:
+                _note_flushed(m, worker, requests)
     if m.has_checkpoints == 1:
         _note_ended(m, worker)
 
 
 @part_of(REQUESTS)
 def is_due(m: KernelMemory, held: KernelRequests) -> int:
-    """Tell whether an answer or a timer is due: 1 if so."""
-    return 1 if 0 <= held.writer.next_at <= m.now else 0
+    """Tell whether an answer or a timer is due, or something leaves a queue: 1 if so."""
+    return 1 if 0 <= held.writer.next_at <= m.now or held.queue.has_mail == 1 else 0
 
 
 @part_of(REQUESTS)
 def may_run_mails(m: KernelMemory, worker: Worker, requests: Requests, start: int, end: int) -> int:
     """Tell whether a task waits for its destination or is between two records: 1 if so."""
-    if writers.is_free(requests) == 0 or writers.runs_apart(requests) == 1:
+    if is_waiting(m, worker.task) == 1 or writers.runs_apart(requests) == 1:
         return 1
     if m.has_checkpoints == 1:
         return _is_between_records(m, worker, start, end)
@@ -155,6 +167,8 @@ def _note_ended(m: KernelMemory, worker: Worker) -> None:
 @part_of(REQUESTS)
 def flush_all(m: KernelMemory, worker: Worker, task: f.KernelTask) -> int:
     """Begin to wait until no request of a task is in flight; return 1 if none is."""
+    if task.awaits == 1:
+        return 1  # what is in its queue is in its state
     return writers.begin_flush(worker, requests_of(m, kernel_requests(m, task.requests)), m.now)
 
 
@@ -163,11 +177,13 @@ def end_requests(m: KernelMemory, worker: Worker) -> int:
     """Send what is left when the input is over; return 1 when all of it is acknowledged."""
     held = kernel_requests(m, worker.task.requests)
     requests = requests_of(m, held)
-    if worker.task.is_pending == 1 or writers.is_free(requests) == 0:
+    if worker.task.is_pending == 1 or is_waiting(m, worker.task) == 1:
         return 0
     if held.has_ended == 1 or (m.has_checkpoints == 1 and _is_cut_off(m, worker) == 1):
         return 1
     held.has_ended = 1
+    if worker.task.awaits == 1:
+        return waits.end_calls(m, worker, held, requests)
     return writers.begin_end(worker, requests, m.now)
 
 
@@ -180,14 +196,18 @@ def _is_cut_off(m: KernelMemory, worker: Worker) -> int:
 @part_of(REQUESTS)
 def is_waiting(m: KernelMemory, task: f.KernelTask) -> int:
     """Tell whether a task waits for its destination: 1 if so."""
-    return 1 - writers.is_free(requests_of(m, kernel_requests(m, task.requests)))
+    held = kernel_requests(m, task.requests)
+    requests = requests_of(m, held)
+    if task.awaits == 1:
+        return 1 - waits.is_free(m, held, requests)
+    return 1 - writers.is_free(requests)
 
 
 @part_of(REQUESTS)
 def is_quiet(m: KernelMemory, task: f.KernelTask) -> int:
     """Tell whether all that a task has taken up and will send is acknowledged: 1 if so."""
     held = kernel_requests(m, task.requests)
-    left = held.taken.records + held.writer.in_flight
+    left = held.taken.records + held.writer.in_flight + held.queue.size
     if held.settings.buffer_time != NEVER:
         left += held.writer.buffer.records
     return 1 if left == 0 and is_waiting(m, task) == 0 else 0
@@ -211,6 +231,8 @@ def note_waited(m: KernelMemory, task: f.KernelTask, us: int) -> None:
 def plan_requests(m: KernelMemory, number: int, task: f.KernelTask) -> None:
     """Have a task looked at when the next answer comes or a timer fires."""
     writer = kernel_requests(m, task.requests).writer
+    if task.awaits == 1 and task.is_pending == 1 and writer.next_at <= m.now:
+        return  # it goes on once that is written
     if writer.next_at != NEVER:
         v.wake(m, number, max(m.now + 1, writer.next_at))
 
@@ -241,8 +263,24 @@ def submit(m: KernelMemory, worker: Worker, requests: Requests, request: Request
     for i in range(1, held.latency_count):
         if phases[i][0] <= m.now * m.round_us:
             mean_us = phases[i][1]
+    if destination.empty_answers > 0:
+        _draw_empty(m, held, destination, requests, request)
     us = answer_us(destination, mean_us, request.entries, first, second)
     request.due = m.now + max(1, (us + m.round_us - 1) // m.round_us)
+
+
+def _draw_empty(
+    m: KernelMemory,
+    held: KernelRequests,
+    destination: Destination,
+    requests: Requests,
+    request: Request,
+) -> None:
+    """Have some calls that do not fail have no result."""
+    entry = requests.entries[request.entries.head - 1]
+    drawn = w.uniform(m.seed, held.stream, 4 * request.number + 3) * 1000000.0
+    if entry.fails == 0 and drawn < destination.empty_answers:
+        entry.fails = EMPTY
 
 
 def _draw_errors(

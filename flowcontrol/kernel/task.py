@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from flowcontrol.kernel import ages
+from flowcontrol.kernel import ages, waits
 from flowcontrol.kernel import requests as q
 from flowcontrol.kernel import views as v
 from flowcontrol.kernel import writing as w
@@ -34,6 +34,7 @@ from flowcontrol.protocol.tasks.reading import written_by, written_round, writte
 from flowcontrol.protocol.tasks.windowing import take_element
 from flowcontrol.protocol.windows.spark_batches import WatermarkOperator
 from flowcontrol.state import network as s
+from flowcontrol.state.async_wait import Element, Wait
 from flowcontrol.state.queues import Queue
 from flowcontrol.state.requests import Entry, Request, Requests
 from flowcontrol.state.rows import Gate, Partition, Row, Rows
@@ -150,6 +151,9 @@ class KernelWorker:
         out = v.out_row(m, v.in_row(m, g.first_channel + task.channel).out)
         if task.has_window == 1:
             task.stamp = ages.first_run(m, out.runs).stamp
+        if task.awaits == 1:
+            q.take_in(m, task, self.number, out, count)
+            return
         if task.partitions == 0 and task.sinks == 0:
             if task.has_requests == 1:
                 q.take_in(m, task, self.number, out, count)
@@ -220,6 +224,22 @@ class KernelWorker:
     def submit(self, requests: Requests, request: Request, now: int) -> int:
         """Have the destination say when it answers a request, and what fails of it."""
         q.submit(self.m, self, requests, request)
+        return 0
+
+    @part_of(REQUESTS)
+    def finds(self, wait: Wait, element: Element) -> int:
+        """Tell whether a cache has the answer to a record: 1 if so."""
+        return waits.is_cached(self.m, q.kernel_requests(self.m, self.task.requests), wait, element)
+
+    @part_of(REQUESTS)
+    def may_emit(self) -> int:
+        """Tell whether nothing waits for an output: 1 if so."""
+        return 1 - self.task.is_pending
+
+    @part_of(REQUESTS)
+    def emit(self, wait: Wait, element: Element) -> int:
+        """Put out the record of an element that leaves the queue."""
+        waits.emit(self, wait, element)
         return 0
 
     @part_of(REQUESTS)

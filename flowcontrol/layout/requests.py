@@ -9,7 +9,8 @@ from flowcontrol.protocol.requests.blocking import start_interval
 from flowcontrol.protocol.requests.destination import WHOLE
 from flowcontrol.protocol.service import CONSTANT, EXPONENTIAL, LOGNORMAL, MOST
 from flowcontrol.scenario.connectors import RetryDefaults
-from flowcontrol.scenario.requests import Requests
+from flowcontrol.scenario.requests import MOST_LATENCY_MS, Requests
+from flowcontrol.state.async_wait import WaitSettings
 from flowcontrol.state.requests import (
     ASYNC,
     BLOCKING,
@@ -22,7 +23,13 @@ from flowcontrol.state.requests import (
     WriterSettings,
 )
 
-_STYLES = {"async": ASYNC, "blocking": BLOCKING, "producer": PRODUCER}
+_STYLES = {
+    "async": ASYNC,
+    "blocking": BLOCKING,
+    "producer": PRODUCER,
+    "await": ASYNC,
+    "lookup": ASYNC,
+}
 _DISTRIBUTIONS = {"constant": CONSTANT, "exponential": EXPONENTIAL, "lognormal": LOGNORMAL}
 
 
@@ -36,7 +43,7 @@ def writer_settings(job: Job, requests: Requests) -> WriterSettings:
         in_flight=requests.in_flight_most,
         buffered=requests.buffered_most,
         buffer_time=_buffer_time(job, requests),
-        timeout=_rounds(job, requests.timeout_us),
+        timeout=_timeout(job, requests),
         has_window=int(limiting is not None),
         increase=0 if limiting is None else limiting.increase,
         decrease=int(requests.decrease * 1_000_000),
@@ -78,6 +85,31 @@ def _rounds(job: Job, us: int) -> int:
     return max(1, -(-us // job.round_us))
 
 
+def _timeout(job: Job, requests: Requests) -> int:
+    return NEVER if requests.timeout_us is None else _rounds(job, requests.timeout_us)
+
+
+def wait_settings(job: Job, requests: Requests) -> WaitSettings:
+    """Return what an operator may do that calls a service; delays are microseconds."""
+    own = requests.retrying
+    most = own.max_delay_ms
+    if most is None:
+        most = own.delay_ms if own.multiplier == 1 else MOST_LATENCY_MS
+    return WaitSettings(
+        capacity=requests.in_flight_most,
+        is_ordered=int(requests.ordered),
+        is_blocking=int(requests.own_style == "lookup"),
+        timeout=_timeout(job, requests),
+        retries=own.attempts,
+        retries_errors=int("error" in requests.repeated),
+        retries_empty=int("empty" in requests.repeated),
+        delay=int(own.delay_ms * 1000),
+        multiplier=int(own.multiplier * 1000),
+        longest_delay=int(most * 1000),
+        delay_units=job.round_us,
+    )
+
+
 def new_writer(requests: Requests, settings: WriterSettings) -> SinkWriter:
     """Return a writer at the start of a run."""
     found = SinkWriter(window=requests.first_window)
@@ -97,6 +129,7 @@ def new_destination(requests: Requests) -> Destination:
     if errors is not None:
         found.request_errors = int(errors.request * 1_000_000)
         found.record_errors = int(errors.record * 1_000_000)
+        found.empty_answers = int(errors.empty * 1_000_000)
     if limit is not None:
         found.records = _bucket(limit.records_per_s, limit.burst_s)
         found.requests = _bucket(limit.requests_per_s, limit.burst_s)

@@ -222,7 +222,7 @@ def _mark_plain(build: Builder) -> None:
     """Say which tasks may move records in runs (``StreamTask.is_plain``)."""
     job, partitions, most = build.job, build.blocks["partitions_at"], build.head.segment_bytes
     for task, (plan, _) in zip(build.blocks["tasks_at"], job.subtasks, strict=False):
-        if task["partitions"] != 1 or task["operators"] + task["sinks"] > 0:
+        if task["partitions"] != 1 or task["operators"] + task["sinks"] + task["awaits"] > 0:
             continue
         is_even = plan.is_source or task["distribution"] == CONSTANT
         p = partitions[task["first_partition"]]

@@ -62,7 +62,7 @@ BROADCASTS = 131072
 """Result partitions whose channels all read the same buffers."""
 
 REQUESTS = 262144
-"""Sinks with requests in flight."""
+"""Sinks with requests in flight, and operators that call a service."""
 
 NOBODY = 1 << 62
 """In place of a part: no kernel has it."""
@@ -106,7 +106,7 @@ SWITCHES: dict[type[Any], dict[str, tuple[int, int]]] = {
         **dict.fromkeys(("is_timed", "has_stamps", "marks", "stamp"), (EVENT_TIME, 0)),
         **dict.fromkeys(("has_window", "is_firing", "yields"), (WINDOWS, 0)),
         "is_aligned": (ALIGNMENT, 0),
-        "has_requests": (REQUESTS, 0),
+        **dict.fromkeys(("has_requests", "awaits"), (REQUESTS, 0)),
         "has_markers": (MARKERS, 0),
         "processor": (CORES, 0),
         "kinds": (SPILLS, 0),

@@ -6,12 +6,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from flowcontrol.layout.requests import new_destination, new_writer, writer_settings
+from flowcontrol.layout.requests import new_destination, new_writer, wait_settings, writer_settings
 from flowcontrol.layout.shares import stream_of
 from flowcontrol.memory.cells import cells_of
 from flowcontrol.memory.memory import Memory
 from flowcontrol.memory.part_fields import rows
 from flowcontrol.memory.places import Builder, Ints
+from flowcontrol.state.async_wait import Element, WaitQueue, WaitSettings
 from flowcontrol.state.declared import cell, width
 from flowcontrol.state.requests import (
     Batch,
@@ -32,6 +33,10 @@ class KernelRequests:
     settings: WriterSettings = field(default_factory=WriterSettings)
     """What its writer may do."""
     writer: SinkWriter = field(default_factory=SinkWriter)
+    """How far that is; of an operator the figures of its calls."""
+    wait: WaitSettings = field(default_factory=WaitSettings)
+    """What an operator may do that calls a service."""
+    queue: WaitQueue = field(default_factory=WaitQueue)
     """How far that is."""
     taken: EntryList = field(default_factory=EntryList)
     """Records that are taken up and not yet processed."""
@@ -50,6 +55,8 @@ class KernelRequests:
     """Entries of the buffer that the last checkpoint kept."""
     kept_acknowledged: int = 0
     """Records acknowledged by then."""
+    into_round: int = 0
+    """Of a lookup: work between the start of a round and its last call, units."""
     entries: int = rows(Entry, "entry_count", lambda held: held.writer.used)
     entry_count: int = 0
     """How many there may be."""
@@ -65,6 +72,13 @@ class KernelRequests:
     queues: int = rows(BatchQueue, "queue_count")
     queue_count: int = 0
     """Partitions of a producer."""
+    elements: int = rows(Element, "element_count", lambda held: held.queue.used)
+    element_count: int = 0
+    """Elements of the queue of an operator that calls a service, and one in hand."""
+    hit_share: int = 0
+    """Share of the records whose answer a cache has, millionths; constant."""
+    cache_stream: int = 0
+    """Of the random numbers of that; constant."""
     destination: int = 0
     """Where the destination is, of this task or of all tasks of the stage."""
     owns_destination: int = 0
@@ -94,7 +108,7 @@ def fill_requests(build: Builder) -> None:
             settings,
             new_writer(requests, settings),
             entry_count=requests.records_held(min(one.record_bytes for one in plan.inputs)) + 2,
-            slot_count=settings.in_flight,
+            slot_count=0 if requests.is_of_operator else settings.in_flight,
             batch_count=requests.pool_bytes // requests.bytes_most if requests.is_producer else 0,
             queue_count=settings.partitions if requests.is_producer else 0,
             kept_most=settings.batch if job.faults and requests.is_async else 0,
@@ -108,7 +122,13 @@ def fill_requests(build: Builder) -> None:
         held.latencies = build.put(np.array(phases, np.int64).ravel())
         held.latency_count = len(phases)
         held.stream = stream_of(f"requests {plan.name}/{index}")
-        build.lay(held, "entries", "kept", "slots", "batches", "queues")
+        if requests.is_of_operator:
+            held.wait = wait_settings(job, requests)
+            held.element_count = held.wait.capacity + 1
+            held.hit_share = 0 if requests.cache is None else int(requests.cache.hit * 1_000_000)
+            held.cache_stream = stream_of(f"cache {plan.name}/{index}")
+            task["awaits"] = 1
+        build.lay(held, "entries", "kept", "slots", "batches", "queues", "elements")
         task["has_requests"] = 1
         task["requests"] = build.put(cells_of(held))
         build.head.is_ordered |= int(requests.shares_limit)

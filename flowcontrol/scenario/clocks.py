@@ -313,7 +313,8 @@ def _sinks_with_requests(scenario: Scenario) -> Parts:
 
 
 def _chained_requests(scenario: Scenario) -> Parts:
-    chained = {edge.receiver for edge in scenario.edges if edge.chain}
+    ends = ({edge.sender, edge.receiver} for edge in scenario.edges if edge.chain)
+    chained = set[str]().union(*ends)
     return (part for part in _sinks_with_requests(scenario) if part["stage"].name in chained)
 
 
@@ -324,6 +325,11 @@ def _sinks_with_commits(scenario: Scenario) -> Parts:
 def _chained_commits(scenario: Scenario) -> Parts:
     chained = {edge.receiver for edge in scenario.edges if edge.chain}
     return (part for part in _sinks_with_commits(scenario) if part["stage"].name in chained)
+
+
+def _stages_with_calls(scenario: Scenario) -> Parts:
+    found = _sinks_with_requests(scenario)
+    return (part for part in found if part["stage"].requests.is_of_operator)
 
 
 def _edges_of_large_records(scenario: Scenario) -> Parts:
@@ -381,6 +387,7 @@ FINDERS: Final[dict[str, Finder]] = {
         ),
         *(_stalls_of_some, _edges_into_scaled, _sinks_with_requests, _chained_requests),
         *(_edges_of_large_records, _edges_into_producers, _sinks_with_commits, _chained_commits),
+        _stages_with_calls,
     )
 }
 """By the name that the table has for them."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Final, Literal, NamedTuple
 
-Style = Literal["async", "blocking", "producer"]
+Style = Literal["async", "blocking", "producer", "await", "lookup"]
 Growth = Literal["multiplied", "linear", "elasticsearch"]
 
 HALF: Final = Fraction(1, 2)
@@ -35,7 +35,7 @@ class Defaults(NamedTuple):
     decrease: Fraction = HALF
     retry: RetryDefaults = RetryDefaults()
     buffered_bytes: int | None = None
-    timeout_s: int = 600
+    timeout_s: int | None = 600
     max_block_s: int | None = None
 
 
@@ -74,6 +74,8 @@ CONNECTORS: Final[dict[str, Defaults]] = {
     "elasticsearch-7-sql": Defaults("blocking", 1000, 2_097_152, buffer_s=Fraction(1)),
     "opensearch": Defaults("blocking", 1000, 5_242_880),
     "kafka": _KAFKA,
+    "async-io": Defaults("await", in_flight=100, timeout_s=None),
+    "async-lookup": Defaults("await", in_flight=100, timeout_s=180),
 }
 """By name, in their versions of 2026.
 
@@ -81,10 +83,10 @@ Asynchronous ones: ``KinesisStreamsSinkBuilder`` and the others; http is the one
 ``JdbcExecutionOptions``, in SQL ``JdbcConnectorOptions``. Elasticsearch 6 and 7, OpenSearch 1 and
 2: ``ElasticsearchSinkBuilderBase`` and ``OpensearchSinkBuilder`` leave bytes to their
 ``BulkProcessor``; in SQL ``ElasticsearchConnectorOptions``. Kafka: ``ProducerConfig`` of its
-version 4.0.
+version 4.0. Operators: ``AsyncDataStream``, and ``ExecutionConfigOptions`` of lookup joins in SQL.
 """
 
 Connector = Literal[
     "kinesis", "firehose", "dynamodb", "sqs", "elasticsearch-8", "http", "jdbc", "jdbc-sql",
-    "elasticsearch-7", "elasticsearch-7-sql", "opensearch", "kafka",
+    "elasticsearch-7", "elasticsearch-7-sql", "opensearch", "kafka", "async-io", "async-lookup",
 ]  # fmt: skip

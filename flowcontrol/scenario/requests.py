@@ -1,4 +1,4 @@
-"""Requests of a sink: their keys in the file, and the defaults of real connectors."""
+"""Requests of a stage: their keys in the file, and the defaults of real connectors."""
 
 from __future__ import annotations
 
@@ -25,6 +25,8 @@ MOST_RECORDS: Final = 1_000_000
 MOST_LATENCY_MS: Final = 10**7
 REQUEST_TIMEOUT_S: Final = 30
 """``request.timeout.ms`` of Kafka's producer, which has no key here."""
+QUEUE: Final = 100
+"""Capacity by default of ``AsyncDataStream``, as of ``table.exec.async-lookup.buffer-capacity``."""
 
 Distribution = Literal["constant", "exponential", "lognormal"]
 
@@ -117,16 +119,19 @@ class Limit(f.Mapping):
 class Errors(f.Mapping):
     """Shares of what fails without a limit, drawn from the seed."""
 
-    quiet = frozenset({"request", "record"})
+    quiet = frozenset({"request", "record", "empty"})
 
     request: f.Share = f.key("Errors.request", Fraction(0))
     record: f.Share = f.key("Errors.record", Fraction(0))
+    empty: f.Share = f.key("Errors.empty", Fraction(0))
 
 
 class Retry(f.Mapping):
-    """How often and when a request that failed is sent again."""
+    """How often and when a request that failed is sent again, or a record is called again."""
 
-    quiet = frozenset({"attempts", "delay_ms", "growth", "multiplier", "max_delay_ms", "whole"})
+    quiet = frozenset(
+        {"attempts", "delay_ms", "growth", "multiplier", "max_delay_ms", "whole", "when"}
+    )
 
     attempts: Attempts | None = f.key("Retry.attempts")
     delay_ms: LatencyMilliseconds | None = f.key("Retry.delay_ms")
@@ -134,6 +139,13 @@ class Retry(f.Mapping):
     multiplier: Multiplier | None = f.key("Retry.multiplier")
     max_delay_ms: LatencyMilliseconds | None = f.key("Retry.max_delay_ms")
     whole: bool | None = f.key("Retry.whole", strict=True)
+    when: tuple[Literal["error", "empty"], ...] = f.key("Retry.when", ("error",))
+
+
+class Cache(f.Mapping):
+    """Answers that an operator keeps (``lookup.cache``)."""
+
+    hit: f.Share = f.key("Cache.hit", ...)
 
 
 _BATCHES: Final = frozenset({"batch_records", "batch_bytes", "buffer_s", "limit"})
@@ -145,6 +157,8 @@ _KEYS_OF: Final = {
     "producer": _FLIGHT
     | _RETRY
     | {"batch_bytes", "buffer_s", "buffered_bytes", "partitions", "max_block_s"},
+    "await": frozenset({"in_flight", "ordered", "timeout_s", "retry", "cache", "limit"}),
+    "lookup": frozenset({"retry", "cache", "limit"}),
 }
 """Keys that only some styles have, by style."""
 _SOME: Final = frozenset().union(*_KEYS_OF.values())
@@ -153,17 +167,25 @@ _NEEDED: Final = {
     "blocking": ("batch_records",),
     "producer": ("in_flight", "batch_bytes", "buffered_bytes"),
 }
+_PARTS: Final = {
+    True: (("errors", "record"), ("retry", "growth"), ("retry", "whole")),
+    False: (("errors", "empty"), ("retry", "when")),
+}
+"""Keys within keys that operators do not have, and those that sinks do not have."""
 
 
 class Requests(f.Mapping):
-    """A sink that writes in batches: it waits for each answer, or for none (``AsyncSinkBase``)."""
+    """A sink that writes in batches: it waits for each answer, or for none (``AsyncSinkBase``).
+
+    Or an operator that calls a service for each record (``AsyncWaitOperator``, a lookup join).
+    """
 
     quiet = frozenset(
         {
             *("style", "like", "in_flight", "batch_records", "batch_bytes", "buffered", "buffer_s"),
             *("buffered_bytes", "partitions", "max_block_s", "retry", "flush_on_checkpoint"),
             *("record_bytes_max", "timeout_s", "rate_limiting", "latency_distribution"),
-            *("latency_cv", "per_record_ms", "per_kb_ms", "errors", "limit"),
+            *("latency_cv", "per_record_ms", "per_kb_ms", "errors", "limit", "ordered", "cache"),
         }
     )
 
@@ -189,6 +211,8 @@ class Requests(f.Mapping):
     flush_on_checkpoint: bool = f.key("Requests.flush_on_checkpoint", True, strict=True)
     limit: Limit | None = f.key("Requests.limit")
     errors: Errors | None = f.key("Requests.errors")
+    ordered: bool = f.key("Requests.ordered", True, strict=True)
+    cache: Cache | None = f.key("Requests.cache")
 
     def contradictions(self) -> Iterator[tuple[str, str]]:
         """Yield contradictions between keys: a key and the refusal."""
@@ -217,6 +241,28 @@ class Requests(f.Mapping):
         return self.own_style == "producer"
 
     @property
+    def is_of_operator(self) -> bool:
+        """Whether an operator has them, which calls for each record and passes it on."""
+        return self.own_style in {"await", "lookup"}
+
+    @property
+    def is_of_sink(self) -> bool:
+        """Whether a sink has them."""
+        return not self.is_of_operator
+
+    @property
+    def is_repeated_for_ever(self) -> bool:
+        """Whether calls are repeated without a timeout, which Flink refuses."""
+        return self.own_style == "await" and self.retry is not None and self.timeout_us is None
+
+    @property
+    def has_short_delay(self) -> bool:
+        """Whether the longest delay between two calls is below the first one."""
+        own = self.retrying
+        most = own.max_delay_ms
+        return self.is_of_operator and most is not None and most < own.delay_ms
+
+    @property
     def is_unlike(self) -> bool:
         """Whether the connector that it is to be like has another style."""
         return self.like is not None and CONNECTORS[self.like].style != self.own_style
@@ -225,12 +271,17 @@ class Requests(f.Mapping):
     def foreign(self) -> str:
         """The first stated key that its style does not have; empty if there is none."""
         stated = self.model_fields_set & _SOME - _KEYS_OF[self.own_style]
-        return min((key for key in stated if self.is_written(key)), default="")
+        found = [key for key in stated if self.is_written(key)]
+        for key, name in _PARTS[self.is_of_operator]:
+            part = getattr(self, key)
+            if part is not None and name in part.model_fields_set and part.is_written(name):
+                found.append(f"{key}.{name}")
+        return min(found, default="")
 
     @property
     def missing(self) -> str:
         """Keys that no connector fills in, as text; empty if there are none."""
-        names = () if self.is_unlike else _NEEDED[self.own_style]
+        names = () if self.is_unlike else _NEEDED.get(self.own_style, ())
         return ", ".join(name for name in names if self._value(name) is None)
 
     @property
@@ -238,9 +289,8 @@ class Requests(f.Mapping):
         """The first key that is 0 and may not be so in its style; empty if there is none."""
         names = {
             "async": ("batch_records", "batch_bytes", "buffer_s"),
-            "blocking": (),
             "producer": ("batch_bytes",),
-        }[self.own_style]
+        }.get(self.own_style, ())
         return next((name for name in names if self._value(name) == 0), "")
 
     @property
@@ -248,17 +298,24 @@ class Requests(f.Mapping):
         """What it does with what failed: as stated, else as the connector has it."""
         found = RetryDefaults() if self.like is None else CONNECTORS[self.like].retry
         own = {} if self.retry is None else dict(self.retry)
+        own.pop("when", None)
         return found._replace(**{key: one for key, one in own.items() if one is not None})
+
+    @property
+    def repeated(self) -> tuple[str, ...]:
+        """After which outcomes an operator calls again: error, empty."""
+        return ("error",) if self.retry is None else self.retry.when
 
     @property
     def batch_most(self) -> int:
         """Records of a request at the most."""
-        return int(self._value("batch_records") or (1 if self.is_async else MOST_RECORDS))
+        most = MOST_RECORDS if self.own_style == "blocking" else 1
+        return int(self._value("batch_records") or most)
 
     @property
     def in_flight_most(self) -> int:
-        """Requests in flight at the most."""
-        return int(self._value("in_flight") or 1)
+        """Requests in flight at the most; of an operator the elements of its queue."""
+        return int(self._value("in_flight") or (QUEUE if self.own_style == "await" else 1))
 
     @property
     def buffered_most(self) -> int:
@@ -299,7 +356,7 @@ class Requests(f.Mapping):
     def is_delivery_too_short(self) -> bool:
         """Whether a producer gives a batch up before a request of it can time out."""
         least_us = self.buffer_us + REQUEST_TIMEOUT_S * MICROSECONDS
-        return self.is_producer and self.timeout_us < least_us
+        return self.is_producer and (self.timeout_us or 0) < least_us
 
     @property
     def max_block_us(self) -> int | None:
@@ -313,7 +370,7 @@ class Requests(f.Mapping):
             return self.most_records
         if self.is_producer:
             return self.pool_bytes // size + max(1, self.bytes_most // size)
-        return self.batch_most
+        return self.in_flight_most if self.is_of_operator else self.batch_most
 
     @property
     def most_records(self) -> int:
@@ -353,10 +410,16 @@ class Requests(f.Mapping):
         return int(Fraction(self._value("buffer_s") or 0) * MICROSECONDS)
 
     @property
-    def timeout_us(self) -> int:
-        """Time after which a request counts as failed, or a batch is given up, microseconds."""
-        default = 600 if self.like is None else CONNECTORS[self.like].timeout_s
-        return int((self.timeout_s or default) * MICROSECONDS)
+    def timeout_us(self) -> int | None:
+        """Time after which a request counts as failed, or a batch is given up; None: never.
+
+        Microseconds.
+        """
+        default = None if self.is_of_operator else 600
+        if self.like is not None:
+            default = CONNECTORS[self.like].timeout_s
+        found = self.timeout_s or default
+        return None if found is None else int(found * MICROSECONDS)
 
     @property
     def limiting(self) -> RateLimiting | None:

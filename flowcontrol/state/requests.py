@@ -291,6 +291,8 @@ class Destination:
     """Share of the requests that fail as a whole, millionths; constant."""
     record_errors: int = 0
     """Share of the records that fail, millionths; constant."""
+    empty_answers: int = 0
+    """Share of the calls of an operator that have no result, millionths; constant."""
 
 
 class Requests(NamedTuple):

@@ -100,6 +100,10 @@ class StreamTask(Task):
     """1: its first operator is a window; constant."""
     has_requests: int = 0
     """1: it writes what it takes up to a destination, in requests; constant."""
+    awaits: int = 0
+    """1: it asks a service for each record, and puts out what that answers; constant."""
+    answered: int = 0
+    """Records that it has put out so."""
     is_firing: int = 0
     """1: a burst of results is under way (:mod:`flowcontrol.protocol.tasks.windowing`)."""
     yields: int = 0

@@ -32,7 +32,7 @@ def _add(run: Run, summary: dict[str, Any]) -> None:
 
 
 _HEADS: Final = (
-    "Sink", "Acknowledged", "In flight", "Records a request", "Latency of a request",
+    "Stage", "Acknowledged", "In flight", "Records a request", "Latency of a request",
     "Until acknowledged, p99", "Waited", "Sent again",
 )  # fmt: skip
 
@@ -44,7 +44,7 @@ def _section(run: Finished) -> str:
         return ""
     rows = [list(map(escape, _row(name, own))) for name, own in found["stages"].items()]
     return (
-        '<section id="requests-of-sinks"><h2>Requests of sinks</h2>'
+        '<section id="requests-of-sinks"><h2>Requests</h2>'
         f'<div class="scroll">{html_table(_HEADS, rows)}</div><p class="how">In flight: requests '
         "of a subtask, mean over the run. Waited: share of the time in which the thread could not "
         "go on because the buffer was full or the sink blocks; it counts as busy. Sent again: "

@@ -45,6 +45,16 @@ PRODUCER: dict[str, Any] = {
     "batch_bytes": 1000, "buffered_bytes": 8000, "in_flight": 3, "buffer_s": 0.02,
     "errors": {"record": 0.02, "request": 0.02},
 }  # fmt: skip
+CALLS: dict[str, Any] = {
+    "style": "await", "latency_ms": 30, "latency_distribution": "exponential", "in_flight": 7,
+    "timeout_s": 0.15, "retry": {"attempts": 2, "delay_ms": 15, "multiplier": 2},
+    "errors": {"request": 0.1, "empty": 0.1}, "limit": {"requests_per_s": 250, "burst_s": 0.1},
+    "cache": {"hit": 0.2},
+}  # fmt: skip
+LOOKUPS: dict[str, Any] = {
+    "style": "lookup", "latency_ms": 9, "errors": {"request": 0.1}, "cache": {"hit": 0.6},
+    "retry": {"attempts": 2, "delay_ms": 7},
+}  # fmt: skip
 BRIEF = [{"at_s": 0, "rate": 20000}, {"at_s": 1, "rate": 0}]
 SCENARIOS: dict[str, tuple[str, dict[str, Any]]] = {
     "credits": ("three-stages", {}),
@@ -91,6 +101,15 @@ SCENARIOS: dict[str, tuple[str, dict[str, Any]]] = {
         "jdbc-nightly",
         {"round_ms": 10, "stages.sink.parallelism": 3, "stages.sink.requests": BLOCKING},
     ),
+    "calls in order": (
+        "three-stages",
+        {"round_ms": 10, "stages.map.parallelism": 2, "stages.map.requests": CALLS},
+    ),
+    "calls in any order": (
+        "three-stages",
+        {"round_ms": 10, "stages.map.requests": {**CALLS, "ordered": False}},
+    ),
+    "lookups": ("three-stages", {"round_ms": 10, "stages.map.requests": LOOKUPS}),
 }
 ROUNDS = 60
 RESTARTS = {
@@ -111,6 +130,9 @@ RESTARTS = {
     "requests that block": 5,
     "a producer": 5,
     "commits": 3,
+    "calls in order": 5,
+    "calls in any order": 3,
+    "lookups": 7,
 }
 """Rounds behind each of which all stages begin anew."""
 

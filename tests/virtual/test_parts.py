@@ -90,6 +90,11 @@ CASES: dict[str, tuple[str, tuple[str, ...], int]] = {
         ("stages.consumer.requests={like: kafka, latency_ms: 20, buffered_bytes: 1mb}",),
         k.BUFFERS | k.REQUESTS,
     ),
+    "calls": (
+        "three-stages",
+        ("stages.map.requests={style: await, latency_ms: 20}",),
+        k.BUFFERS | k.REQUESTS,
+    ),
     "processors": ("experiment", ("cluster.cores=1",), k.BUFFERS | k.CORES),
     "failures": (
         "recovery",

@@ -166,12 +166,28 @@ def run_operators(worker: Worker, task: StreamTask) -> None:
 
 
 def put_out_by(worker: Worker, task: StreamTask, operator: int) -> int:
-    """Records that an operator has put out, or that the task has taken up (TASK_INPUT)."""
-    return task.taken if operator == TASK_INPUT else worker.operator(operator).records_out
+    """Records that an operator has put out, or that the task has taken up (TASK_INPUT).
+
+    Of a task that calls a service, those that this has answered.
+    """
+    if operator == TASK_INPUT:
+        return task.answered if task.awaits == 1 else task.taken
+    found: int = worker.operator(operator).records_out
+    return found
 
 
 def put_out(worker: Worker, task: StreamTask, may_write: int) -> None:
     """Route all that the records taken up yield; write it now, or leave it pending."""
+    route_out(worker, task, may_write)
+    if task.has_requests == 1:
+        if may_write == 1:
+            worker.write_requests()
+        else:
+            task.is_pending = 1
+
+
+def route_out(worker: Worker, task: StreamTask, may_write: int) -> None:
+    """Do so as far as result partitions go."""
     run_operators(worker, task)
     for i in range(task.partitions):
         writer = worker.writer(i)
@@ -186,11 +202,6 @@ def put_out(worker: Worker, task: StreamTask, may_write: int) -> None:
                     continue
                 may_write = 0
             fifo_push(worker.pending(writer), channel)
-            task.is_pending = 1
-    if task.has_requests == 1:
-        if may_write == 1:
-            worker.write_requests()
-        else:
             task.is_pending = 1
 
 
@@ -214,10 +225,10 @@ def write_pending(worker: Worker, task: StreamTask) -> int:
             if writer.left_bytes > 0:
                 return 0
             fifo_pop(pending)
-    if task.has_requests == 1:
-        worker.write_requests()
     task.is_pending = 0
-    return 1
+    if task.has_requests == 1:
+        worker.write_requests()  # an answer may find no buffer
+    return 1 - task.is_pending
 
 
 def is_between(worker: Worker, task: StreamTask, start: int, end: int) -> int:

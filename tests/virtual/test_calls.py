@@ -1,0 +1,174 @@
+"""Operators that call a service in a run: what they let through, hold, and what time it takes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from flowcontrol.scenario import parse_scenario
+from flowcontrol.virtual import simulate
+
+SOME_S = 5
+"""Time after which a run is in its course, s."""
+
+
+def run(
+    rate: Any, duration_s: float = 30, system: str = "flink", map_: Any = None, sink: Any = None,
+    **requests: Any,
+) -> Any:  # fmt: skip
+    """Run a source of a rate, an operator that calls a service, and a sink; return the tables."""
+    scenario = {
+        "schema": 1, "name": "calls", "duration_s": duration_s, "round_ms": 1, "system": system,
+        "options": {"execution.buffer-timeout.interval": "0ms"},
+        "stages": [
+            {"name": "src", "emit_rate": rate},
+            {"name": "map", "requests": {"style": "await", **requests}, **(map_ or {})},
+            {"name": "sink", **(sink or {})},
+        ],
+        "edges": [{"from": "src", "to": "map"}, {"from": "map", "to": "sink"}],
+    }  # fmt: skip
+    found = simulate(parse_scenario(scenario)).tables
+    return {name: one.to_pandas() for name, one in found.items()}
+
+
+def of(tables: Any, stage: str, column: str) -> float:
+    """Return the mean of a column of the table of stages, in the course of the run."""
+    rows = tables["stages"]
+    return float(rows[(rows.stage == stage) & (rows.t_s > SOME_S)][column].mean())
+
+
+def last(tables: Any, stage: str, column: str) -> int:
+    rows = tables["stages"]
+    return int(rows[(rows.stage == stage) & (rows.t_s == rows.t_s.max())][column].sum())
+
+
+def mean(rows: pd.DataFrame, column: str) -> float:
+    return float(rows[rows.t_s > SOME_S][column].mean())
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+@pytest.mark.parametrize(("capacity", "latency_ms"), [(10, 50), (1, 20), (100, 40)])
+def test_throughput_is_the_capacity_over_the_latency(
+    capacity: int, latency_ms: int, ordered: bool
+) -> None:
+    """Little's law holds for the calls; a task whose queue is full is busy, not idle."""
+    expected = 1000 * capacity / latency_ms
+    tables = run(3 * expected, in_flight=capacity, latency_ms=latency_ms, ordered=ordered)
+    rows = tables["requests"]
+    assert of(tables, "sink", "rate_in") == pytest.approx(expected, rel=0.01)
+    assert mean(rows, "in_flight") == pytest.approx(capacity, rel=0.01)
+    assert rows.in_flight.max() <= capacity
+    assert of(tables, "map", "busy_ms_per_s") > 990
+    assert mean(rows, "waited_ms_per_s") > 990
+    assert of(tables, "src", "backpressured_ms_per_s") > 600
+
+
+def times_in_order(capacity: int, latencies: np.ndarray) -> np.ndarray:
+    """Return when each record leaves an ordered queue that is always full."""
+    done = np.zeros(len(latencies) + capacity)
+    for k, latency in enumerate(latencies):
+        done[k + capacity] = max(done[k + capacity - 1], done[k] + latency)
+    return done[capacity:]
+
+
+@pytest.mark.parametrize("capacity", [2, 10])
+def test_varying_latencies_cost_throughput_in_order_only(capacity: int) -> None:
+    """Unordered c x mu; in order between c x mu / H(c) and that, as the recurrence says."""
+    limit = 1000 * capacity / 25  # a round is added to a mean of 24.5, as times are rounded up
+    found = {
+        ordered: run(
+            3 * limit, 200, in_flight=capacity, ordered=ordered, latency_ms=24.5,
+            latency_distribution="exponential",
+        )
+        for ordered in (True, False)
+    }  # fmt: skip
+    rates = {ordered: of(one, "sink", "rate_in") for ordered, one in found.items()}
+    assert rates[False] == pytest.approx(limit, rel=0.02)
+    drawn = np.ceil(np.random.default_rng(1).exponential(24.5, 200_000))
+    expected = 1000 * len(drawn) / times_in_order(capacity, drawn)[-1]
+    assert rates[True] == pytest.approx(expected, rel=0.02)
+    assert limit / sum(1 / k for k in range(1, capacity + 1)) < rates[True] < rates[False]
+    assert mean(found[True]["requests"], "buffered_records") > 0.5
+
+
+def test_an_operator_below_its_throughput_rests_while_calls_are_in_flight() -> None:
+    tables = run(400, in_flight=50, latency_ms=60)
+    rows, latency = tables["requests"], tables["latency"]
+    assert of(tables, "map", "idle_ms_per_s") > 990
+    assert mean(rows, "waited_ms_per_s") == 0
+    assert mean(rows, "in_flight") == pytest.approx(400 * 0.06, rel=0.1)
+    assert mean(latency, "mean_ms") == pytest.approx(60 + 2, abs=1)  # and a round over each edge
+
+
+def test_a_slow_sink_blocks_the_results() -> None:
+    """It is backpressured, not busy, while results wait for a buffer; calls are answered."""
+    tables = run(1000, in_flight=20, latency_ms=10, sink={"service_rate": 300})
+    assert of(tables, "sink", "rate_in") == pytest.approx(300, rel=0.01)
+    assert of(tables, "map", "backpressured_ms_per_s") > 800
+    assert of(tables, "src", "backpressured_ms_per_s") > 600
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+@pytest.mark.parametrize(
+    ("system", "subtasks"), [("flink", 1), ("flink", 3), ("pulsar", 2), ("flink-1.4", 2)]
+)
+def test_all_goes_on_once_the_input_is_over(system: str, subtasks: int, ordered: bool) -> None:
+    """With calls that fail, are repeated, time out or exceed a limit: no record is lost."""
+    tables = run(
+        [{"at_s": 0, "rate": 600}, {"at_s": 10, "rate": 0}], 40, system, {"parallelism": subtasks},
+        {"parallelism": 2}, latency_distribution="exponential", latency_ms=20, in_flight=7,
+        ordered=ordered, errors={"request": 0.1}, timeout_s=0.2,
+        retry={"attempts": 2, "delay_ms": 30, "multiplier": 2},
+        limit={"requests_per_s": 200, "burst_s": 0.02},
+    )  # fmt: skip
+    rows = tables["requests"]
+    end = rows[rows.t_s == rows.t_s.max()].sum(numeric_only=True)
+    count = last(tables, "src", "records_out")
+    assert last(tables, "map", "records_in") == last(tables, "map", "records_out") == count > 1000
+    assert last(tables, "sink", "records_in") == count
+    assert end.in_flight == end.buffered_records == 0
+    assert end.records_sent == end.records_acknowledged + end.records_retried > count
+    assert min(end.records_throttled, end.timeouts) > 0
+    assert rows.in_flight.max() <= 7
+
+
+def test_a_call_without_a_result_ends_its_record() -> None:
+    tables = run(
+        [{"at_s": 0, "rate": 500}, {"at_s": 20, "rate": 0}], 25, latency_ms=10,
+        errors={"empty": 0.2}, map_={"selectivity": 3},
+    )  # fmt: skip
+    count = last(tables, "map", "records_in")
+    assert last(tables, "map", "records_out") == pytest.approx(3 * 0.8 * count, rel=0.02)
+    assert tables["requests"].records_retried.max() == pytest.approx(0.2 * count, rel=0.1)
+
+
+def test_a_record_that_waits_for_its_next_call_keeps_its_place() -> None:
+    """Each call that fails adds its latency and the delay: here half as many records pass."""
+    tables = run(
+        2000, in_flight=10, latency_ms=20, timeout_s=5, errors={"request": 0.5}, ordered=False,
+        retry={"attempts": 100, "delay_ms": 20},
+    )  # fmt: skip
+    assert of(tables, "sink", "rate_in") == pytest.approx(1000 * 10 / (20 + 20 + 20), rel=0.02)
+
+
+@pytest.mark.parametrize("hit", [0, 0.5, 0.9])
+def test_a_lookup_waits_for_each_answer(hit: float) -> None:
+    """Its service time, and its latency unless the cache has the answer."""
+    tables = run(
+        5000, style="lookup", latency_ms=5, map_={"service_rate": 1000}, cache={"hit": hit}
+    )
+    expected = 1000 / (1 + (1 - hit) * 5)
+    assert of(tables, "sink", "rate_in") == pytest.approx(expected, rel=0.02)
+    assert of(tables, "map", "busy_ms_per_s") > 990
+    assert tables["requests"].in_flight.max() <= 1
+
+
+def test_a_cache_leaves_the_queue_to_what_it_has_not() -> None:
+    tables = run(5000, latency_ms=50, in_flight=10, ordered=False, cache={"hit": 0.8})
+    rows = tables["requests"]
+    assert rows.requests.diff().mean() == pytest.approx(1000 * 10 / 50, rel=0.01)
+    assert rows.requests.max() == pytest.approx(0.2 * last(tables, "map", "records_in"), rel=0.05)
+    assert mean(rows, "in_flight") == pytest.approx(10, rel=0.02)
