@@ -83,8 +83,9 @@ from flowcontrol.kernel.planning import is_nothing_queued, note_pause, plan
 from flowcontrol.kernel.reading import append_until, read
 from flowcontrol.kernel.reports import take_written
 from flowcontrol.kernel.requests import answer_requests, note_waited
+from flowcontrol.kernel.round_work import RoundWork, round_work
 from flowcontrol.kernel.spilling import note_memory, note_waits, send_spilled
-from flowcontrol.kernel.task import KernelWorker, RoundWork, round_work, worker_of
+from flowcontrol.kernel.task import KernelWorker, worker_of
 from flowcontrol.kernel.views import collect, next_round, wake_at
 from flowcontrol.memory import fields as f
 from flowcontrol.memory import places as h
