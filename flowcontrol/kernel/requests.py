@@ -19,7 +19,13 @@ from flowcontrol.protocol.requests.destination import (
     mark_failing,
     records_before_error,
 )
-from flowcontrol.protocol.requests.entries import new_entry, put_last, split_entry, take_first
+from flowcontrol.protocol.requests.entries import (
+    has_failed,
+    new_entry,
+    put_last,
+    split_entry,
+    take_first,
+)
 from flowcontrol.protocol.requests.waiting import RESTING
 from flowcontrol.protocol.tasks.checkpointing import end_data, is_between_records, on_flushed
 from flowcontrol.protocol.tasks.operators import is_between, write_pending
@@ -355,9 +361,10 @@ def ends_in_flight(m: KernelMemory, task: f.KernelTask) -> tuple[int, int]:
     requests, flying, stored = requests_of(m, kernel_requests(m, task.requests)), 0, 0
     for request in requests.slots:
         place = request.entries.head if request.number > 0 else NONE
+        is_lost = requests.settings.is_whole == 1 and has_failed(requests, request.entries) == 1
         while place != NONE:
             entry = requests.entries[place - 1]
             flying += entry.count
-            stored += 0 if entry.fails or request.due == NEVER else entry.count
+            stored += 0 if is_lost or entry.fails or request.due == NEVER else entry.count
             place = entry.next
     return flying, stored

@@ -14,6 +14,7 @@ Here it counts as ``exhausted``, and its attempts begin anew at once.
 from flowcontrol.protocol.requests.backoff import delay_after
 from flowcontrol.protocol.requests.entries import (
     free_entry,
+    has_failed,
     put_first,
     put_last,
     take_first,
@@ -150,7 +151,10 @@ def _answer(worker: Worker, requests: Requests, now: int) -> None:
     writer.answers += 1
     writer.in_flight = 0
     request.number = 0
-    fails, failed = _has_failed(requests) if settings.is_whole == 1 else 0, writer.again
+    fails, failed = (
+        has_failed(requests, request.entries) if settings.is_whole == 1 else 0,
+        writer.again,
+    )
     while request.entries.head != NONE:
         place = take_first(requests, request.entries)
         entry = requests.entries[place - 1]
@@ -174,14 +178,3 @@ def _answer(worker: Worker, requests: Requests, now: int) -> None:
     else:
         writer.exhausted += 1
         request.tries = 0
-
-
-def _has_failed(requests: Requests) -> int:
-    """Tell whether anything of the request has failed: 1 if so."""
-    place = requests.slots[0].entries.head
-    while place != NONE:
-        entry = requests.entries[place - 1]
-        if entry.fails == 1:
-            return 1
-        place = entry.next
-    return 0

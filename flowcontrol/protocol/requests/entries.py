@@ -116,6 +116,17 @@ def take_records(
     return moved
 
 
+def has_failed(requests: Requests, entries: EntryList) -> int:
+    """Tell whether anything in a list is to fail: 1 if so."""
+    place = entries.head
+    while place != NONE:
+        entry = requests.entries[place - 1]
+        if entry.fails == 1:
+            return 1
+        place = entry.next
+    return 0
+
+
 def forget(entries: EntryList) -> None:
     """Make a list empty whose entries are elsewhere now."""
     entries.head = NONE

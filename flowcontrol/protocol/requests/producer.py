@@ -19,6 +19,7 @@ The entry points and the worker are those of :mod:`.async_sink`.
 from flowcontrol.protocol.requests.backoff import delay_after
 from flowcontrol.protocol.requests.entries import (
     free_entry,
+    has_failed,
     put_last,
     split_entry,
     take_first,
@@ -32,7 +33,7 @@ from flowcontrol.protocol.requests.waiting import (
     free_slot,
     note_next,
 )
-from flowcontrol.state.requests import NEVER, NONE, Batch, Request, Requests
+from flowcontrol.state.requests import NEVER, NONE, Request, Requests
 from flowcontrol.state.tasks import Worker
 
 # --- What a task asks of its writer.
@@ -293,22 +294,11 @@ def _answer(worker: Worker, requests: Requests, request: Request, now: int) -> N
         queue.in_flight -= 1
         nbytes = request.entries.nbytes
         take_records(requests, request.entries, batch.entries, batch.records, nbytes)
-        if batch.number == queue.acknowledged and _has_failed(requests, batch) == 0:
+        if batch.number == queue.acknowledged and has_failed(requests, batch.entries) == 0:
             _acknowledge(worker, requests, place, now)
         else:
             _put_back(requests, place, now)
         place = after
-
-
-def _has_failed(requests: Requests, batch: Batch) -> int:
-    """Tell whether anything of a batch has failed: 1 if so."""
-    place = batch.entries.head
-    while place != NONE:
-        entry = requests.entries[place - 1]
-        if entry.fails == 1:
-            return 1
-        place = entry.next
-    return 0
 
 
 def _acknowledge(worker: Worker, requests: Requests, place: int, now: int) -> None:
