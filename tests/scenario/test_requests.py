@@ -95,5 +95,6 @@ def test_zero_sends_nothing_by_size() -> None:
 
 def test_every_connector_is_named() -> None:
     assert set(CONNECTORS) == set(Connector.__args__)  # type: ignore[attr-defined]
-    for like in CONNECTORS:
-        assert read(like=like).missing == ""
+    for like, own in CONNECTORS.items():
+        if own.style in {"async", "blocking", "producer"}:
+            assert read(like=like).missing == ""
