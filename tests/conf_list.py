@@ -24,7 +24,7 @@ ROWS = {
     "flights-windows": "timed",
     "gc-pause": "blocks flink",
     "head-of-line": "chosen",
-    "http-enrichment": "virtual",
+    "http-enrichment": "chosen",
     "iceberg-commits": "chosen",
     "idle-source": "timed",
     "jdbc-nightly": "chosen",

@@ -25,6 +25,9 @@ FIRED = 2
 how many the task has taken up by then."""
 LATE = 3
 """A record that came too late for every window; ``records`` as of FIRED."""
+ANSWERED = 4
+"""A record leaves the queue of a task that calls a service: ``first`` is its channel, by its number
+at the receiver, ``second`` its number there."""
 
 
 class Move(NamedTuple):

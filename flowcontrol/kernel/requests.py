@@ -74,6 +74,8 @@ def take_in(
     held = kernel_requests(m, task.requests)
     requests = requests_of(m, held)
     size, first = v.gate_row(m, task.first_gate + task.gate).record_bytes, task.taken
+    if task.awaits == 1:
+        first = waits.place_in_hand(m, task)
     while count > 0:
         part = min(count, run_length(m, out.runs))
         emitted = take_run(m, out.runs, part)

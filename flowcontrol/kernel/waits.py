@@ -1,7 +1,12 @@
 """Operators that call a service: what is in their queue, and what leaves it for their outputs."""
 
+from collections.abc import Iterator
+
+from flowcontrol.kernel import views as v
 from flowcontrol.kernel import writing as w
-from flowcontrol.memory.cells import part_of, rows_of
+from flowcontrol.kernel.ages import ANSWERED, note_move
+from flowcontrol.memory import fields as f
+from flowcontrol.memory.cells import part_of, rows_of, state_of
 from flowcontrol.memory.parts import REQUESTS
 from flowcontrol.memory.places import KernelMemory
 from flowcontrol.memory.requests import KernelRequests
@@ -11,10 +16,23 @@ from flowcontrol.protocol.requests.entries import take_first
 from flowcontrol.protocol.service import work_by
 from flowcontrol.protocol.tasks.operators import route_out
 from flowcontrol.state.async_wait import Element, Wait
-from flowcontrol.state.requests import Requests
+from flowcontrol.state.requests import NONE, Entry, Requests
 from flowcontrol.state.tasks import SERVER, Worker
 
 element_rows = rows_of(Element)
+entry_rows = rows_of(Entry)
+held_at = state_of(KernelRequests)
+
+PLACES = 1 << 40
+"""Numbers of records on a channel; the number of an entry of a task that calls a service is that of
+its channel, times this, and its own there."""
+
+
+@part_of(REQUESTS)
+def place_in_hand(m: KernelMemory, task: f.KernelTask) -> int:
+    """Return the channel of the record that is taken up, times PLACES, and its number there."""
+    channel = v.gate_row(m, task.first_gate + task.gate).first_channel + task.channel
+    return channel * PLACES + v.in_row(m, channel).processed
 
 
 def wait_of(m: KernelMemory, held: KernelRequests, requests: Requests) -> Wait:
@@ -75,6 +93,30 @@ def emit(worker: Worker, wait: Wait, element: Element) -> None:
     task = worker.task
     if element.is_mark == 1 or element.outcome == EMPTY:
         return
-    task.emitted = wait.requests.entries[element.call.entries.head - 1].emitted
+    entry = wait.requests.entries[element.call.entries.head - 1]
+    note_move(worker.m, worker.number, ANSWERED, entry.first // PLACES, entry.first % PLACES, 1)
+    task.emitted = entry.emitted
     task.answered += 1
     route_out(worker, task, 1)
+
+
+def waiting_from(m: KernelMemory, task: f.KernelTask) -> dict[int, int]:
+    """Return the number of the first record of each channel that waits for an answer, if any."""
+    found = dict[int, int]()
+    for place in _places(m, held_at(m, task.requests)):
+        channel, number = divmod(place, PLACES)
+        found[channel] = min(number, found.get(channel, number))
+    return found
+
+
+def _places(m: KernelMemory, held: KernelRequests) -> Iterator[int]:
+    """Yield the numbers of the entries of the queue, in hand, and in service."""
+    entries = entry_rows(m, held.entries, held.entry_count)
+    elements = element_rows(m, held.elements, held.element_count)
+    for first in (held.queue.head, held.queue.hand):
+        place = first
+        while place != NONE:
+            yield entries[elements[place - 1].call.entries.head - 1].first
+            place = elements[place - 1].next
+    if held.taken.head != NONE:
+        yield entries[held.taken.head - 1].first

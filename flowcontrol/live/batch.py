@@ -32,7 +32,7 @@ from flowcontrol.live.folder import RunPaths
 from flowcontrol.live.rows import RESULT, SubtaskOrder, exchange_schema, sent_schema
 from flowcontrol.live.runtime import StageRuntime, links_heard, rounds_at_once, rounds_of_batch
 from flowcontrol.live.sink import StageSink, pieces_of
-from flowcontrol.live.stage_rows import count_of, with_texts, writers_of
+from flowcontrol.live.stage_rows import released_of, with_texts, writers_of
 from flowcontrol.spark.crash_points import CrashPoint, crash_point
 
 if TYPE_CHECKING:
@@ -207,7 +207,7 @@ class StageBatch:
         if before < 0 or runtime.restarts.began_after(before):
             return {}
         rows = self._ledgers[link.name].rows("receiver", before)
-        taken = {(row["sender"], row["receiver"]): count_of(row, "processed") for row in rows}
+        taken = {(row["sender"], row["receiver"]): released_of(row) for row in rows}
         if self._state is not None:
             self._state.refresh(at_once=True)
             for kept in self._state.all_cuts(runtime.restarts.is_needed):

@@ -12,7 +12,7 @@ import numpy as np
 from flowcontrol.control.between import Between
 from flowcontrol.control.task_orders import Restart
 from flowcontrol.kernel import views as v
-from flowcontrol.kernel.ages import FIRED, LATE, ROUTED, TAKEN, Move
+from flowcontrol.kernel.ages import ANSWERED, FIRED, LATE, ROUTED, TAKEN, Move
 from flowcontrol.kernel.reports import window_bytes
 from flowcontrol.layout.fault_tolerance import task_states
 from flowcontrol.layout.graph import JobVertex, Member
@@ -56,6 +56,8 @@ class _Reader:
         """Return what the subtask did."""
         task, first = self._task, self._replica.taken_before[self._number]
         takes = self._takes()
+        answered = None if task.awaits == 0 else self._answered()
+        count = task.taken - first if answered is None else sum(one.records for one in answered)
         reports = [CheckpointReport(*row) for row in shares.reports if row[0] == self._number]
         return SubtaskRound(
             self._replica.job,
@@ -63,13 +65,14 @@ class _Reader:
             self._index,
             task.taken,
             first,
-            task.taken - first,
+            count,
             takes,
             [self._edge(place) for place in range(task.partitions)],
             *self._cursors(),
             reports,
             [self._reaching(member) for member in writers_of(self._plan)],
             None if task.has_window == 0 else self._windows(shares),
+            answered,
         )
 
     def _takes(self) -> list[Take]:
@@ -94,15 +97,26 @@ class _Reader:
             ends[gate, channel] += count
         return found
 
+    def _answered(self) -> list[Take]:
+        """Return the records that have left the queue of a task that calls a service."""
+        m, task, found = self._memory.head, self._task, list[Take]()
+        gates = [v.gate_row(m, task.first_gate + i).first_channel for i in range(task.gates)]
+        for move in self._moves:
+            if move.kind == ANSWERED:
+                gate = sum(first <= move.first for first in gates) - 1
+                found.append(Take(gate, move.first - gates[gate], move.second, 1))
+        return found
+
     def _edge(self, place: int) -> EdgeWork:
         m = self._memory.head
         part = v.partition_row(m, self._task.first_partition + place)
         first, count = part.first_channel, part.channels
         before, fired, own = self._replica.taken_before[self._number], 0, list[list[int]]()
         for move in self._moves:
-            fired += move.kind == FIRED
+            fired += move.kind in {FIRED, ANSWERED}
             if move.kind == ROUTED and first <= move.first < first + count:
-                made = fired if self._task.has_window == 1 else move.second - before
+                is_own = self._task.has_window == 0 and self._task.awaits == 0
+                made = move.second - before if is_own else fired
                 own.append([move.first - first, move.records, made])
         channels, records, ends = np.array(own, np.int64).reshape(-1, 3).T
         routes = np.repeat(channels, records)

@@ -162,9 +162,8 @@ class RoundPlanner:
                 file = runtime.paths.replay(plan.name) / f"subtask-{index}.parquet"
                 spans = [Span(str(file), done.first, done.records)]
             return TakePartition(index, spans, made, rounds, again)
-        return TakePartition(
-            index, [span for take in done.takes for span in self._located(index, take)]
-        )
+        moved = done.takes if done.answered is None else done.answered
+        return TakePartition(index, [span for take in moved for span in self._located(index, take)])
 
     def _located(self, index: int, take: Take) -> Iterator[Span]:
         """Yield the positions of records of a channel; what was in flight to it has one age.

@@ -17,6 +17,7 @@ import numpy as np
 from numpy import typing as npt
 
 from flowcontrol.kernel import views as v
+from flowcontrol.kernel.waits import waiting_from
 from flowcontrol.layout.graph import Channel, JobEdge, JobVertex, Member
 from flowcontrol.layout.job import Job
 from flowcontrol.ledger.audit_rules import unseen_messages
@@ -91,6 +92,9 @@ class SubtaskRound:
     # made of; of a task with windows, which of its results.
     sinks: Sequence[Ints] = ()
     window: WindowWork | None = None  # None: its stage has no window
+    # Of a task that calls a service, which records have left its queue, in order: ``records`` is
+    # how many, and what goes out is made of them. None of another task.
+    answered: Sequence[Take] | None = None
 
 
 def writers_of(plan: JobVertex) -> list[Member]:
@@ -156,7 +160,8 @@ class StageRows:
         for take in done.takes:
             if take.gate == number:
                 taken[take.channel] += take.records
-        task, rows = v.task_row(m, self._first + done.index), []
+        task, rows = v.task_row(m, self._first + done.index), list[Row]()
+        waiting = {} if done.answered is None else waiting_from(m, task)
         for place, channel in enumerate(link.incoming(done.index)):
             into, queue = gate.channels[place], gate.queues[place]
             used = sum(one.buffer == TAKEN_FLOATING for one in waiting_in(queue))
@@ -167,6 +172,8 @@ class StageRows:
             has_one = self._announces and (self._counts_records or not channel.is_local)
             shown = self._shown_of_input(channel, into, queue, task, is_read)
             state = {**_filled(own), "processed": into.processed, "shown": shown}
+            if first + place in waiting:
+                state["waits_from"] = waiting[first + place]
             rows.append(
                 {
                     **_row(link, channel, gate.pool, taken[place], state),
@@ -290,7 +297,7 @@ def shares_of(job: Job, places: Places, rows: Rows) -> Shares:
             for row, at in _numbered(link, sides.get(side, ()), numbers):
                 own = found.tasks.setdefault(first + row[side], TaskShare())
                 state = json.loads(row["channel_state"])
-                for shown in ("processed", "written", "shown"):
+                for shown in ("processed", "written", "shown", "waits_from"):
                     state.pop(shown, None)
                 channels = own.inputs if side == "receiver" else own.outputs
                 channels[at] = ChannelShare(**state)
@@ -348,6 +355,13 @@ def between_of(rows: Rows, edge: str) -> Any:
                 if "stage" in state:
                     return state["stage"]["between"]
     return None
+
+
+def released_of(row: Mapping[str, Any]) -> int:
+    """Return how many records of a channel its receiver will not read again, by its row there."""
+    state = json.loads(row["channel_state"])
+    count: int = state.get("waits_from", count_of(row, "processed"))
+    return count
 
 
 def count_of(row: Mapping[str, Any], name: str) -> int:

@@ -1,0 +1,85 @@
+"""Operators that call a service on the live clock: every ledger row and table, and the rows.
+
+The stand-in for Spark runs the real reader, the real foreachBatch function and the real tables.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flowcontrol import audit
+from flowcontrol.ledger import exchange
+from modules import load
+
+cases = load("tests/live/cases.py")
+driver = load("tests/live/driver.py")
+runs = load("tests/live/runs.py")
+
+CALLS: dict[str, Any] = {
+    "style": "await", "latency_ms": 250, "latency_distribution": "exponential", "in_flight": 40,
+    "errors": {"request": 0.1}, "timeout_s": 1.2, "retry": {"attempts": 2, "delay_ms": 200},
+}  # fmt: skip
+
+
+def calling(latency_ms: int = 100, subtasks: int = 1, **changes: Any) -> Any:
+    """Return a job whose source ends before it does, with calls that have all ended by then."""
+    return runs.job_of(
+        cases.scenario(
+            "calls",
+            [
+                cases.source(rate=[{"at_s": 0, "rate": 150}, {"at_s": 1.5, "rate": 0}]),
+                {
+                    "name": "enrich",
+                    "parallelism": subtasks,
+                    "record_bytes": 300,
+                    "requests": {**CALLS, **changes},
+                },
+                cases.sink(rate=2000),
+            ],
+            [cases.edge("source", "enrich"), cases.edge("enrich", "sink")],
+            cluster={"task_managers": 3, "network_latency_ms": latency_ms},
+            rounds=36,
+        )
+    )
+
+
+def rows(job: Any, root: Path) -> list[tuple[str, int, int]]:
+    """Return the rows of the sink, in the order in which they came; the run is as it has to be."""
+    runs.assert_is_virtual(job, root)
+    assert audit(root) is None
+    found: list[tuple[str, int, int]] = runs.rows_in_order(root / "output" / "sink")
+    return found
+
+
+@pytest.mark.parametrize(("latency_ms", "dies"), [(100, False), (300, False), (100, True)])
+def test_rows_wait_for_their_answers_and_leave_in_order(
+    latency_ms: int, dies: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where a batch holds three rounds; the exchange logs are trimmed in every one."""
+    monkeypatch.setattr(exchange, "TRIM_EVERY", 1)
+    job = calling(latency_ms)
+    crashes = driver.dying_in({6, 7, 13}) if dies else None
+    driver.Driver(job, tmp_path, crashes).run()
+    found = rows(job, tmp_path)
+    assert found == [("source", 0, number) for number in range(len(found))]
+    assert len(found) > 90
+
+
+def test_rows_that_overtake_others_come_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those whose call has no result are left out."""
+    monkeypatch.setattr(exchange, "TRIM_EVERY", 1)
+    job = calling(subtasks=2, ordered=False, errors={"request": 0.1, "empty": 0.2})
+    driver.Driver(job, tmp_path).run()
+    found = rows(job, tmp_path)
+    tables = runs.live_results(job, tmp_path)["stages"].to_pandas()
+    last = tables[tables.t_s == tables.t_s.max()].groupby("stage").sum(numeric_only=True)
+    assert set(Counter(found).values()) == {1}
+    assert len(found) == last.records_in["sink"] == last.records_out["enrich"]
+    assert 0.7 < len(found) / last.records_in["enrich"] < 0.9
+    assert found != sorted(found)
