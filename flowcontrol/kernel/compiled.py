@@ -36,7 +36,7 @@ RULES = {
         "partitioners"
     ),
     "protocol.tasks": (
-        "processors task checkpointing snapshots operators reading event_time windowing"
+        "processors task checkpointing committing snapshots operators reading event_time windowing"
     ),
     "protocol.requests": (
         "async_sink async_wait backoff blocking destination entries producer rate_limiting waiting "

@@ -9,13 +9,14 @@ import ast
 import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import astuple
+from importlib import import_module
 from itertools import product
 from types import FunctionType, SimpleNamespace
 from typing import Any
 
 import pytest
 
-from flowcontrol.kernel.compiled import _rule_modules
+from flowcontrol.kernel.compiled import KERNEL, _rule_modules
 from flowcontrol.layout.physical_graph import MOST_BYTES, MOST_RECORDS
 from flowcontrol.protocol import event_time as watermarks
 from flowcontrol.protocol import service
@@ -459,3 +460,18 @@ def test_clocks_of_idleness_fit(narrow: type[int]) -> None:
             assert now == end - (stop - start)
             assert watermarks.on_probe(generator, narrow(0)) == 0
             assert watermarks.on_probe(generator, now) == 0
+
+
+def test_every_rule_that_the_kernel_calls_is_compiled() -> None:
+    """Of a module that compiled.RULES leaves out, a kernel may fail to compile."""
+    listed = _rule_modules()
+    names = {module.__name__ for module in listed}
+    kernel = [import_module(f"flowcontrol.kernel.{name}") for name in KERNEL.split()]
+    called = {
+        (module.__name__, one.__module__)
+        for module in (*listed, *kernel)
+        for one in vars(module).values()
+        if isinstance(one, FunctionType) and one.__module__.startswith("flowcontrol.protocol.")
+    }
+    assert len(called) > 100
+    assert [pair for pair in sorted(called) if pair[1] not in names] == []
