@@ -325,6 +325,8 @@ def buffered_bytes(m: KernelMemory, task: f.KernelTask) -> int:
     if task.has_requests == 0:
         return 0
     held = kernel_requests(m, task.requests)
+    if task.awaits == 1:
+        return waits.queued_bytes(m, held)
     return held.writer.buffer.nbytes if held.settings.style == ASYNC else 0
 
 
@@ -332,25 +334,26 @@ def buffered_bytes(m: KernelMemory, task: f.KernelTask) -> int:
 def keep_buffer(m: KernelMemory, task: f.KernelTask) -> None:
     """Copy what is buffered to where a cut takes it from: fewer records than a request has."""
     held = kernel_requests(m, task.requests)
+    held.kept_acknowledged = held.writer.acknowledged
+    if task.awaits == 1:
+        waits.keep_queue(m, held)
+        return
     entries, kept = requests_of(m, held).entries, entry_rows(m, held.kept, held.kept_most)
     place, count = held.writer.buffer.head, 0
     while place != NONE and count < held.kept_most:
-        entry, copy = entries[place - 1], kept[count]
-        copy.first = entry.first
-        copy.count = entry.count
-        copy.size = entry.size
-        copy.emitted = entry.emitted
-        copy.tries = entry.tries
+        waits.copy_entry(entries[place - 1], kept[count])
         count += 1
-        place = entry.next
+        place = entries[place - 1].next
     held.kept_count = count
-    held.kept_acknowledged = held.writer.acknowledged
 
 
 def put_back(m: KernelMemory, task: f.KernelTask) -> None:
     """Give a task that begins anew what its cut has kept of the buffer."""
     held = kernel_requests(m, task.requests)
     requests = requests_of(m, held)
+    if task.awaits == 1:
+        waits.put_queue_back(m, held, requests)
+        return
     start_interval(held.settings, held.writer, m.round)
     for copy in entry_rows(m, held.kept, held.kept_most)[: held.kept_count]:
         place = new_entry(requests, copy.first, copy.count, copy.size, copy.emitted)
@@ -361,6 +364,8 @@ def put_back(m: KernelMemory, task: f.KernelTask) -> None:
 def ends_in_flight(m: KernelMemory, task: f.KernelTask) -> tuple[int, int]:
     """Return the records in flight of a task that ends, and those that its destination stores."""
     requests, flying, stored = requests_of(m, kernel_requests(m, task.requests)), 0, 0
+    if task.awaits == 1:
+        return requests.writer.in_flight, 0
     for request in requests.slots:
         place = request.entries.head if request.number > 0 else NONE
         is_lost = requests.settings.is_whole == 1 and has_failed(requests, request.entries) == 1

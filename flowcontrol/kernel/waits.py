@@ -12,7 +12,7 @@ from flowcontrol.memory.places import KernelMemory
 from flowcontrol.memory.requests import KernelRequests
 from flowcontrol.protocol.requests import async_wait
 from flowcontrol.protocol.requests.async_wait import EMPTY
-from flowcontrol.protocol.requests.entries import take_first
+from flowcontrol.protocol.requests.entries import new_entry, take_first
 from flowcontrol.protocol.service import work_by
 from flowcontrol.protocol.tasks.operators import route_out
 from flowcontrol.state.async_wait import Element, Wait
@@ -45,7 +45,8 @@ def wait_of(m: KernelMemory, held: KernelRequests, requests: Requests) -> Wait:
 def call_taken(m: KernelMemory, worker: Worker, held: KernelRequests, requests: Requests) -> None:
     """Call the service for the record that is processed, if there is one; run what is due."""
     wait = wait_of(m, held, requests)
-    if held.taken.records > 0:  # one: where outputs follow, records are taken up one by one
+    # One, as records are taken up one by one where outputs follow; or all of a restored queue.
+    while held.taken.records > 0 and async_wait.is_free(wait) == 1:
         async_wait.put_record(worker, wait, take_first(requests, held.taken), m.now)
         if held.wait.is_blocking == 1 and worker.task.kind == SERVER:
             done = work_by(worker.service_phases(), worker.now_us())
@@ -98,6 +99,60 @@ def emit(worker: Worker, wait: Wait, element: Element) -> None:
     task.emitted = entry.emitted
     task.answered += 1
     route_out(worker, task, 1)
+
+
+# ---- what a checkpoint keeps
+
+
+@part_of(REQUESTS)
+def queued_bytes(m: KernelMemory, held: KernelRequests) -> int:
+    """Return the bytes of the records in the queue, complete ones included."""
+    elements, place, found = element_rows(m, held.elements, held.element_count), held.queue.head, 0
+    while place != NONE:
+        found += elements[place - 1].call.entries.nbytes
+        place = elements[place - 1].next
+    return found
+
+
+@part_of(REQUESTS)
+def keep_queue(m: KernelMemory, held: KernelRequests) -> None:
+    """Copy the records in the queue, complete ones included, to where a cut takes them from."""
+    elements, kept = element_rows(m, held.elements, held.element_count), held.kept
+    entries = entry_rows(m, held.entries, held.entry_count)
+    place, count = held.queue.head, 0
+    while place != NONE and count < held.kept_most:
+        entry = entries[elements[place - 1].call.entries.head - 1]
+        copy_entry(entry, entry_rows(m, kept, held.kept_most)[count])
+        count += 1
+        place = elements[place - 1].next
+    held.kept_count = count
+
+
+def copy_entry(entry: Entry, copy: Entry) -> None:
+    """Have a copy of what an entry is, but for its place in a list."""
+    copy.first = entry.first
+    copy.count = entry.count
+    copy.size = entry.size
+    copy.emitted = entry.emitted
+    copy.tries = entry.tries
+
+
+def put_queue_back(m: KernelMemory, held: KernelRequests, requests: Requests) -> None:
+    """Have the records of a restored queue called again before any other, in their order."""
+    taken = held.taken
+    for copy in entry_rows(m, held.kept, held.kept_most)[: held.kept_count]:
+        place = new_entry(requests, copy.first, copy.count, copy.size, copy.emitted)
+        if taken.head == NONE:
+            taken.head = place
+        else:
+            requests.entries[taken.tail - 1].next = place
+        taken.tail = place
+        taken.records += copy.count
+        taken.nbytes += copy.count * copy.size
+    held.queue.has_mail = 1
+
+
+# ---- where its rows are, on the live clock
 
 
 def waiting_from(m: KernelMemory, task: f.KernelTask) -> dict[int, int]:

@@ -125,6 +125,7 @@ def fill_requests(build: Builder) -> None:
         if requests.is_of_operator:
             held.wait = wait_settings(job, requests)
             held.element_count = held.wait.capacity + 1
+            held.kept_most = 0 if job.faults is None else held.wait.capacity
             held.hit_share = 0 if requests.cache is None else int(requests.cache.hit * 1_000_000)
             held.cache_stream = stream_of(f"cache {plan.name}/{index}")
             task["awaits"] = 1

@@ -402,6 +402,8 @@ def cut_places(memory: Memory, plan: JobVertex, index: int) -> CutPlaces:
         found.append(np.array([at + cell(WindowStore, name) for name in STORE], np.int64))
     if row["requests"] > 0:  # what its sink has buffered
         found.append(kept_places(memory, int(row["requests"])))
+        own = head.tasks_at + number * width(f.KernelTask)
+        found.append(np.array([own + cell(f.KernelTask, "answered")], np.int64))
     outputs = memory.partitions[[places.partitions[link.name, index] for link in plan.outputs]]
     inputs = memory.gates[[places.gates[link.name, index] for link in plan.inputs]]
     written = np.concatenate(

@@ -26,25 +26,25 @@ CALLS: dict[str, Any] = {
 
 
 def calling(latency_ms: int = 100, subtasks: int = 1, **changes: Any) -> Any:
-    """Return a job whose source ends before it does, with calls that have all ended by then."""
-    return runs.job_of(
-        cases.scenario(
-            "calls",
-            [
-                cases.source(rate=[{"at_s": 0, "rate": 150}, {"at_s": 1.5, "rate": 0}]),
-                {
-                    "name": "enrich",
-                    "parallelism": subtasks,
-                    "record_bytes": 300,
-                    "requests": {**CALLS, **changes},
-                },
-                cases.sink(rate=2000),
-            ],
-            [cases.edge("source", "enrich"), cases.edge("enrich", "sink")],
-            cluster={"task_managers": 3, "network_latency_ms": latency_ms},
-            rounds=36,
-        )
+    """Return a job with checkpoints whose source ends before it does, and so do all calls."""
+    case = cases.scenario(
+        "calls",
+        [
+            cases.source(rate=[{"at_s": 0, "rate": 150}, {"at_s": 1.5, "rate": 0}]),
+            {
+                "name": "enrich",
+                "parallelism": subtasks,
+                "record_bytes": 300,
+                "requests": {**CALLS, **changes},
+            },
+            cases.sink(rate=2000),
+        ],
+        [cases.edge("source", "enrich"), cases.edge("enrich", "sink")],
+        cluster={"task_managers": 3, "network_latency_ms": latency_ms},
+        rounds=36,
     )
+    case["options"]["execution.checkpointing.interval"] = "700ms"
+    return runs.job_of(case)
 
 
 def rows(job: Any, root: Path) -> list[tuple[str, int, int]]:

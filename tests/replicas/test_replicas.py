@@ -109,6 +109,14 @@ SCENARIOS: dict[str, tuple[str, dict[str, Any]]] = {
         "three-stages",
         {"round_ms": 10, "stages.map.requests": {**CALLS, "ordered": False}},
     ),
+    "calls and barriers": (
+        "three-stages",
+        {
+            "round_ms": 10,
+            "stages.map.requests": CALLS,
+            "options.execution.checkpointing.interval": "100ms",
+        },
+    ),
     "lookups": ("three-stages", {"round_ms": 10, "stages.map.requests": LOOKUPS}),
 }
 ROUNDS = 60
@@ -132,6 +140,7 @@ RESTARTS = {
     "commits": 3,
     "calls in order": 5,
     "calls in any order": 3,
+    "calls and barriers": 4,
     "lookups": 7,
 }
 """Rounds behind each of which all stages begin anew."""

@@ -17,18 +17,19 @@ SOME_S = 5
 
 def run(
     rate: Any, duration_s: float = 30, system: str = "flink", map_: Any = None, sink: Any = None,
-    **requests: Any,
+    top: Any = None, **requests: Any,
 ) -> Any:  # fmt: skip
     """Run a source of a rate, an operator that calls a service, and a sink; return the tables."""
     scenario = {
         "schema": 1, "name": "calls", "duration_s": duration_s, "round_ms": 1, "system": system,
-        "options": {"execution.buffer-timeout.interval": "0ms"},
+        "options": {"execution.buffer-timeout.interval": "0ms", **(top or {}).pop("options", {})},
         "stages": [
             {"name": "src", "emit_rate": rate},
             {"name": "map", "requests": {"style": "await", **requests}, **(map_ or {})},
             {"name": "sink", **(sink or {})},
         ],
         "edges": [{"from": "src", "to": "map"}, {"from": "map", "to": "sink"}],
+        **(top or {}),
     }  # fmt: skip
     found = simulate(parse_scenario(scenario)).tables
     return {name: one.to_pandas() for name, one in found.items()}
@@ -172,3 +173,46 @@ def test_a_cache_leaves_the_queue_to_what_it_has_not() -> None:
     assert rows.requests.diff().mean() == pytest.approx(1000 * 10 / 50, rel=0.01)
     assert rows.requests.max() == pytest.approx(0.2 * last(tables, "map", "records_in"), rel=0.05)
     assert mean(rows, "in_flight") == pytest.approx(10, rel=0.02)
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+def test_a_checkpoint_holds_the_queue_and_waits_for_nothing(ordered: bool) -> None:
+    """At 190/s calls of 300 ms are 57 in flight, of 1 KiB each; a barrier passes them by."""
+    options = {"execution.checkpointing.interval": "2s"}
+    tables = run(190, top={"options": options}, latency_ms=300, ordered=ordered)
+    done, tasks = tables["checkpoints"], tables["checkpoint_tasks"]
+    assert set(done.status) == {"completed"}
+    assert done.e2e_ms.max() < 20
+    sizes = tasks[tasks.stage == "map"].state_bytes
+    assert (sizes % 1024 == 0).all()
+    assert sizes.max() == pytest.approx(57 * 1024, rel=0.04)
+
+
+@pytest.mark.parametrize("subtasks", [1, 2])
+@pytest.mark.parametrize("mode", ["aligned", "unaligned"])
+def test_what_was_in_the_queue_is_called_again_after_a_failure(mode: str, subtasks: int) -> None:
+    """The sink commits every record once, whichever attempt has called for it."""
+    options = {
+        "execution.checkpointing.interval": "1s",
+        "execution.checkpointing.unaligned.enabled": mode == "unaligned",
+    }
+    failures = [
+        {"at_s": at, "stage": "map", "subtask": subtask}
+        for at, subtask in ((4.7, 0), (9.3, subtasks - 1))
+    ]
+    source = [{"at_s": 0, "rate": 300}, {"at_s": 12, "rate": 0}]
+    top = {"options": options, "failures": failures}
+    tables = run(
+        source, 40, "flink", {"parallelism": subtasks}, {"guarantee": "exactly-once"}, top,
+        latency_ms=170, latency_distribution="exponential", errors={"request": 0.05},
+        ordered=mode == "aligned", timeout_s=3, retry={"attempts": 1, "delay_ms": 50},
+    )  # fmt: skip
+    assert len(tables["restarts"]) == 2
+    rows, delivered = tables["requests"], tables["delivery"]
+    end = rows[rows.t_s == rows.t_s.max()].sum(numeric_only=True)
+    assert end.in_flight == end.buffered_records == 0
+    last_row = delivered[delivered.t_s == delivered.t_s.max()].sum(numeric_only=True)
+    again = tables["restarts"].records_reprocessed.sum()
+    emitted = last(tables, "src", "records_out")
+    assert again > 0
+    assert last_row.committed == emitted - again
