@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 
+import numpy as np
+
+from flowcontrol.layout.graph import JobVertex
 from flowcontrol.layout.job import Job
+from flowcontrol.layout.shares import weights_of_keys
+from flowcontrol.protocol.network.partitioners import integer_weights
 from flowcontrol.protocol.requests.blocking import start_interval
 from flowcontrol.protocol.requests.destination import WHOLE
 from flowcontrol.protocol.service import CONSTANT, EXPONENTIAL, LOGNORMAL, MOST
@@ -30,6 +36,7 @@ _STYLES = {
     "await": ASYNC,
     "lookup": ASYNC,
 }
+_MILLION = 1_000_000
 _DISTRIBUTIONS = {"constant": CONSTANT, "exponential": EXPONENTIAL, "lognormal": LOGNORMAL}
 
 
@@ -108,6 +115,43 @@ def wait_settings(job: Job, requests: Requests) -> WaitSettings:
         longest_delay=int(most * 1000),
         delay_units=job.round_us,
     )
+
+
+def hit_share(job: Job, plan: JobVertex) -> int:
+    """Return the share of records whose answer a cache has, millionths."""
+    requests = plan.stage.requests
+    cache = None if requests is None else requests.cache
+    if cache is None:
+        return 0
+    if cache.rows is None:
+        return int((cache.hit or 0) * _MILLION)
+    edge = job.scenario.inputs(plan.stage.name)[0]
+    if edge.key_distribution is not None:
+        weights = weights_of_keys(edge.key_distribution)
+    else:
+        weights = integer_weights((edge.key_weights or {}).values())
+    return int(lru_hits(weights, cache.rows * len(set(plan.stage.placement))) * _MILLION)
+
+
+def lru_hits(weights: Sequence[int], rows: int) -> float:
+    """Return the share of hits of a cache from which the least recently used key goes first.
+
+    Che's approximation: a key is in it if it came in the last T records, with the T at which that
+    is so of as many keys as there are rows.
+    """
+    shares = np.asarray(weights, float) / np.sum(weights, dtype=float)
+    if rows >= np.count_nonzero(shares):
+        return 1.0
+    low, high = 0.0, 1.0
+    while np.sum(-np.expm1(-shares * high)) < rows:
+        low, high = high, 2 * high
+    for _ in range(50):
+        middle = (low + high) / 2
+        if np.sum(-np.expm1(-shares * middle)) < rows:
+            low = middle
+        else:
+            high = middle
+    return float(np.sum(shares * -np.expm1(-shares * high)))
 
 
 def new_writer(requests: Requests, settings: WriterSettings) -> SinkWriter:

@@ -6,7 +6,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from flowcontrol.layout.requests import new_destination, new_writer, wait_settings, writer_settings
+from flowcontrol.layout.requests import (
+    hit_share,
+    new_destination,
+    new_writer,
+    wait_settings,
+    writer_settings,
+)
 from flowcontrol.layout.shares import stream_of
 from flowcontrol.memory.cells import cells_of
 from flowcontrol.memory.memory import Memory
@@ -126,7 +132,7 @@ def fill_requests(build: Builder) -> None:
             held.wait = wait_settings(job, requests)
             held.element_count = held.wait.capacity + 1
             held.kept_most = 0 if job.faults is None else held.wait.capacity
-            held.hit_share = 0 if requests.cache is None else int(requests.cache.hit * 1_000_000)
+            held.hit_share = hit_share(job, plan)
             held.cache_stream = stream_of(f"cache {plan.name}/{index}")
             task["awaits"] = 1
         build.lay(held, "entries", "kept", "slots", "batches", "queues", "elements")

@@ -332,6 +332,16 @@ def _stages_with_calls(scenario: Scenario) -> Parts:
     return (part for part in found if part["stage"].requests.is_of_operator)
 
 
+def _caches_without_keys(scenario: Scenario) -> Parts:
+    """Yield operators whose cache has rows, and whose records have no keys."""
+    for part in _stages_with_calls(scenario):
+        cache, edges = part["stage"].requests.cache, scenario.inputs(part["stage"].name)
+        if cache is not None and cache.rows is not None:
+            keys = [edge.key_distribution or edge.key_weights for edge in edges]
+            if len(keys) != 1 or not keys[0]:
+                yield {**part, "rows": cache.rows}
+
+
 def _edges_of_large_records(scenario: Scenario) -> Parts:
     """Yield edges into a sink whose requests take no record of that size, as Flink refuses."""
     for part in _sinks_with_requests(scenario):
@@ -387,7 +397,7 @@ FINDERS: Final[dict[str, Finder]] = {
         ),
         *(_stalls_of_some, _edges_into_scaled, _sinks_with_requests, _chained_requests),
         *(_edges_of_large_records, _edges_into_producers, _sinks_with_commits, _chained_commits),
-        _stages_with_calls,
+        *(_stages_with_calls, _caches_without_keys),
     )
 }
 """By the name that the table has for them."""

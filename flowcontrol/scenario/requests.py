@@ -36,6 +36,7 @@ BatchBytes = Annotated[int, f.Size("whole bytes", 0, f.MAX_BYTES, step=f.ONE)]
 Attempts = Annotated[int, f.Number("a whole number of attempts", 0, 2**31 - 1, step=f.ONE)]
 Partitions = Annotated[int, f.Number("a whole number of partitions", 1, 1000, step=f.ONE)]
 Multiplier = Annotated[Fraction, f.Number("a factor", 1, 100, step=Fraction(1, 1000))]
+Rows = Annotated[int, f.Number("a whole number of rows", 1, 10**9, step=f.ONE)]
 InFlight = Annotated[int, f.Number("a whole number of requests", 1, 10_000, step=f.ONE)]
 LatencyMilliseconds = Annotated[
     Fraction, f.Number("a time in ms", 0, MOST_LATENCY_MS, step=Fraction(1, 1000))
@@ -145,7 +146,15 @@ class Retry(f.Mapping):
 class Cache(f.Mapping):
     """Answers that an operator keeps (``lookup.cache``)."""
 
-    hit: f.Share = f.key("Cache.hit", ...)
+    quiet = frozenset({"hit", "rows"})
+
+    hit: f.Share | None = f.key("Cache.hit")
+    rows: Rows | None = f.key("Cache.rows")
+
+    @property
+    def is_ambiguous(self) -> bool:
+        """Whether it has both a share and rows from which one follows, or neither."""
+        return (self.hit is None) == (self.rows is None)
 
 
 _BATCHES: Final = frozenset({"batch_records", "batch_bytes", "buffer_s", "limit"})

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from flowcontrol.layout.requests import lru_hits
 from flowcontrol.scenario import parse_scenario
 from flowcontrol.virtual import simulate
 
@@ -216,3 +218,49 @@ def test_what_was_in_the_queue_is_called_again_after_a_failure(mode: str, subtas
     emitted = last(tables, "src", "records_out")
     assert again > 0
     assert last_row.committed == emitted - again
+
+
+class LeastRecentlyUsed:
+    """A cache of some rows (``DefaultLookupCache`` with ``lookup.partial-cache.max-rows``)."""
+
+    def __init__(self, rows: int) -> None:
+        self.rows, self.keys = rows, OrderedDict[int, None]()
+
+    def finds(self, key: int) -> bool:
+        """Say whether it has a key; it has it from now on."""
+        is_hit = key in self.keys
+        self.keys[key] = None
+        self.keys.move_to_end(key)
+        if len(self.keys) > self.rows:
+            self.keys.popitem(last=False)
+        return is_hit
+
+
+def test_the_eleventh_key_of_a_cache_of_ten_displaces_the_first() -> None:  # 59
+    cache = LeastRecentlyUsed(10)
+    assert not any(cache.finds(key) for key in range(11))
+    assert cache.finds(1) and not cache.finds(0)
+
+
+@pytest.mark.parametrize("rows", [30, 300])
+@pytest.mark.parametrize("exponent", [0, 1, 1.5])
+def test_the_share_of_hits_is_that_of_a_cache(exponent: float, rows: int) -> None:
+    weights = [10**9 // (k + 1) ** exponent for k in range(1000)]
+    shares = np.array(weights) / sum(weights)
+    cache, drawn = LeastRecentlyUsed(rows), np.random.default_rng(2).choice(1000, 60_000, p=shares)
+    hits = [cache.finds(int(key)) for key in drawn]
+    found = lru_hits([int(weight) for weight in weights], rows)
+    assert found == pytest.approx(np.mean(hits[10_000:]), abs=0.01)
+    assert exponent > 0 or found == pytest.approx(rows / 1000, rel=1e-6)
+
+
+def test_keys_of_the_edge_give_the_share_of_hits() -> None:
+    keys = {"kind": "zipf", "keys": 1000, "exponent": 1}
+    edges = [
+        {"from": "src", "to": "map", "partitioner": "hash", "key_distribution": keys},
+        {"from": "map", "to": "sink"},
+    ]
+    tables = run(500, top={"edges": edges}, latency_ms=20, cache={"rows": 100})
+    expected = 1 - lru_hits([10**9 // k for k in range(1, 1001)], 100)
+    calls = tables["requests"].requests.max() / last(tables, "map", "records_in")
+    assert calls == pytest.approx(expected, abs=0.02)
