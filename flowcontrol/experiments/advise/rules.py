@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from flowcontrol.analysis.checkpoint_causes import timer_windows
 from flowcontrol.experiments.advise.result import Change, KeyPath, Subject
+from flowcontrol.experiments.advise.sinks import commit_changes, request_changes
 from flowcontrol.graphs.stream import PARTITIONERS
 from flowcontrol.report.markup import milliseconds, percent
 
@@ -319,6 +320,8 @@ RULES: Final[tuple[Rule, ...]] = (
     partitioner_changes,
     placement_changes,
     slot_changes,
+    request_changes,
+    commit_changes,
     batch_changes,
     buffer_changes,
     timeout_changes,

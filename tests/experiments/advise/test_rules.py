@@ -164,3 +164,60 @@ def test_a_buffer_timeout_is_named_as_it_is_written() -> None:
     ]  # fmt: skip
     values = [list(one.document.values()) for one in found]
     assert values == [["2ms"], ["250ms"]]
+
+
+SINK = Seen("sink", {"source": 0.0, "map": 0.3, "sink": 1.0}, 0.6)
+
+
+def sink_changes(**keys: Any) -> dict[str, list[dict[str, Any]]]:
+    """Return the changes of the chain's sink with some keys, by kind; each is a scenario."""
+    stage = with_stage(2, **keys)
+    found = changes(stage, SINK)
+    base = as_base(stage)
+    kinds: dict[str, list[dict[str, Any]]] = {}
+    for change in found:
+        if any("requests" in key or "commit" in key for key in change.document):
+            assert base.scenario(change.keys).canonical() != base.scenario().canonical()
+            kinds.setdefault(change.kind, []).append(change.document)
+    return kinds
+
+
+def test_an_asynchronous_sink_is_given_more_in_flight_and_larger_requests() -> None:
+    requests = {"like": "kinesis", "latency_ms": 20, "limit": {"records_per_s": 100}}
+    at = "stages.sink.requests."
+    assert sink_changes(requests=requests) == {
+        "requests in flight": [{at + "in_flight": count} for count in (200, 100, 25)],
+        "rate limiting": [{at + "rate_limiting": {"decrease": 0.5}}],
+        "batches": [
+            {at + "batch_records": 1000},
+            {at + "batch_records": 4000, at + "buffered": 16000},
+        ],
+    }
+
+
+def test_a_blocking_sink_is_given_larger_batches_or_made_asynchronous() -> None:
+    requests = {"like": "jdbc-sql", "latency_ms": 20, "per_record_ms": 0.5, "buffer_s": 2}
+    found = sink_changes(requests=requests)
+    assert set(found) == {"batches", "asynchronous"}
+    assert found["batches"][0] == {"stages.sink.requests.batch_records": 200}
+    [other] = found["asynchronous"]
+    assert other["stages.sink.requests"] == {
+        "style": "async",
+        "latency_ms": 20,
+        "per_record_ms": 0.5,
+        "in_flight": 10,
+        "batch_records": 100,
+        "buffered": 400,
+        "buffer_s": 1,
+    }
+
+
+def test_commits_are_given_fewer_files_and_a_committer() -> None:
+    scenario = with_stage(
+        2, guarantee="exactly-once", commit={"fixed_ms": 100, "per_file_ms": 20, "files": 8}
+    )
+    scenario["options"] = {"execution.checkpointing.interval": "5s"}
+    found = changes(scenario, SINK)
+    assert documents(found, "files") == [{"stages.sink.commit.files": 4}]
+    assert documents(found, "committer") == [{"stages.sink.commit.shared": True}]
+    assert not documents(changes(CHAIN, SINK), "files")
