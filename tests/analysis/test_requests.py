@@ -1,4 +1,4 @@
-"""What limits a sink with requests: its figures, causes, and the words for them."""
+"""What limits a stage with requests: its figures, causes, and the words for them."""
 
 from __future__ import annotations
 
@@ -15,11 +15,17 @@ OWN: dict[str, Any] = {"batch_records": 20, "in_flight": 2, "buffered": 200, "bu
 
 
 def found(rate: float, **requests: Any) -> tuple[dict[str, Any], list[str], list[str]]:
-    """Run a source and a sink; return its figures, the sentences, and advice of causes."""
+    """Run a source and a sink; return its figures, the sentences, and advice of causes.
+
+    Calls are those of an operator, before another sink.
+    """
+    calls = [{"name": "end"}] if requests.get("style") in {"await", "lookup"} else []
     content = {
         "schema": 1, "name": "requests", "duration_s": 30, "round_ms": 1,
-        "stages": [{"name": "src", "emit_rate": rate}, {"name": "sink", "requests": requests}],
-        "edges": [{"from": "src", "to": "sink"}],
+        "stages": [
+            {"name": "src", "emit_rate": rate}, {"name": "sink", "requests": requests}, *calls,
+        ],
+        "edges": [{"from": "src", "to": "sink"}, *({"from": "sink", "to": "end"} for _ in calls)],
     }  # fmt: skip
     scenario = parse_scenario(content)
     tables = simulate(scenario).tables
@@ -44,6 +50,12 @@ def found(rate: float, **requests: Any) -> tuple[dict[str, Any], list[str], list
             "destination", "send it less",
         ),
         ({**OWN, "latency_ms": 100, "rate_limiting": "none"}, "in_flight", "more requests"),
+        ({"style": "await", "latency_ms": 50, "in_flight": 9}, "calls", "more calls in flight"),
+        (
+            {"style": "await", "latency_ms": 50, "latency_distribution": "exponential"},
+            "order", "ordered: false",
+        ),
+        ({"style": "lookup", "latency_ms": 5}, "lookup", "style: await"),
     ],
 )  # fmt: skip
 def test_what_limits_a_sink_that_waits(requests: dict[str, Any], limit: str, advice: str) -> None:
@@ -59,6 +71,17 @@ def test_a_sink_that_keeps_up_has_no_limit() -> None:
     assert (figures["limit"], figures["requests"], advised) == (None, 29, [])
     assert sentences == [
         "sink: the destination acknowledged 97 records/s, in requests of 100.0 records, 20 ms each."
+    ]
+
+
+def test_an_operator_that_keeps_up_has_no_limit() -> None:
+    figures, sentences, advised = found(
+        100, style="await", latency_ms=20, errors={"request": 0.1}
+    )  # fmt: skip
+    assert (figures["limit"], advised) == (None, [])
+    assert sentences == [
+        "sink: its service answered 90 calls/s, 20 ms each.",
+        "10 % of the calls of sink had no result, failed or timed out.",
     ]
 
 

@@ -264,3 +264,18 @@ def test_keys_of_the_edge_give_the_share_of_hits() -> None:
     expected = 1 - lru_hits([10**9 // k for k in range(1, 1001)], 100)
     calls = tables["requests"].requests.max() / last(tables, "map", "records_in")
     assert calls == pytest.approx(expected, abs=0.02)
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+@pytest.mark.parametrize(("rate", "expected"), [(100, 100), (5000, 200)])
+def test_a_thread_that_works_before_each_call(rate: float, expected: float, ordered: bool) -> None:
+    """Either its rate limits it, or the room in its queue; all goes on in the end."""
+    source = [{"at_s": 0, "rate": 400}, {"at_s": 20, "rate": 0}]
+    own = {"service_rate": rate, "service_time": "exponential"}
+    tables = run(source, 60, "flink", own, latency_ms=50, in_flight=10, ordered=ordered)
+    rows, requests = tables["stages"], tables["requests"]
+    during = rows[(rows.stage == "sink") & (rows.t_s > SOME_S) & (rows.t_s < 18)]
+    assert during.rate_in.mean() == pytest.approx(expected, rel=0.05)
+    assert last(tables, "sink", "records_in") == last(tables, "src", "records_out")
+    waited = requests[(requests.t_s > SOME_S) & (requests.t_s < 18)].waited_ms_per_s.mean()
+    assert waited > 900 if rate > expected else waited < 50

@@ -1,1 +1,1 @@
-"""Requests of sinks: batches, what is in flight, rate limits, retries."""
+"""Requests of sinks and calls of operators: batches, what is in flight, rate limits, retries."""
