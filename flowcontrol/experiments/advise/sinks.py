@@ -1,4 +1,4 @@
-"""Changes of sinks that wait for a destination: more in flight, larger batches, no waiting."""
+"""Changes of stages that wait for a destination: more in flight, larger batches, no waiting."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ _WAITS: Final = 0.05
 _GENTLE: Final = 0.6
 """Factor above which a window hardly shrinks when a destination refuses records."""
 
+MOST_IN_FLIGHT: Final = 10_000
+"""Calls of an operator that may be in flight."""
 IN_FLIGHT: Final = 10
 """Requests in flight of a sink that no longer waits for each."""
 
@@ -33,6 +35,9 @@ def request_changes(subject: Subject) -> Iterator[Change]:
         seen = subject.seen
         waits = stage.name == seen.limits or seen.busiest[stage.name] > _WAITS
         if stage.requests is None or not waits:
+            continue
+        if stage.requests.is_of_operator:
+            yield from _calls(subject, stage, stage.requests)
             continue
         if stage.requests.is_async:
             yield from _in_flight(subject, stage, stage.requests)
@@ -59,6 +64,29 @@ def _in_flight(subject: Subject, stage: Stage, own: Requests) -> Iterator[Change
         limiting = {**_stated(subject, stage).get("rate_limiting", {}), "decrease": 0.5}
         text = f"{name} {float(own.decrease):g}"
         yield Change("rate limiting", text, ((path, limiting),), "less is refused and sent again")
+
+
+def _calls(subject: Subject, stage: Stage, own: Requests) -> Iterator[Change]:
+    """Calls of an operator without waiting for each, more of them, and in any order."""
+    if own.own_style == "lookup":
+        kept = {key: one for key, one in _stated(subject, stage).items() if key != "retry"}
+        keys = ((subject.path(stage.name, "requests"), {**kept, "style": "await"}),)
+        name = f"calls of {stage.name} that it does not wait for, 100 at a time"
+        caution = "It needs a client that calls asynchronously."
+        yield Change("asynchronous", name, keys, "its thread goes on meanwhile", (caution,))
+        return
+    for count in (2 * own.in_flight_most, min(MOST_IN_FLIGHT, 4 * own.in_flight_most)):
+        if count > MOST_IN_FLIGHT:
+            continue
+        name = f"{count} calls of {stage.name} at a time instead of {own.in_flight_most}"
+        larger = ((_path(subject, stage, "in_flight"), count),)
+        caution = "Only if the service takes so many at a time."
+        yield Change("calls in flight", name, larger, "more are answered at a time", (caution,))
+    if own.ordered:
+        name = f"results of {stage.name} in the order of their answers"
+        unordered = ((_path(subject, stage, "ordered"), False),)
+        caution = "What follows has to do with records out of order."
+        yield Change("order", name, unordered, "none waits for a slower one before it", (caution,))
 
 
 def _batches(subject: Subject, stage: Stage, own: Requests) -> Iterator[Change]:

@@ -212,6 +212,31 @@ def test_a_blocking_sink_is_given_larger_batches_or_made_asynchronous() -> None:
     }
 
 
+def test_an_operator_is_given_more_calls_in_any_order_or_need_not_wait() -> None:
+    seen, at = Seen("map", {"source": 0.0, "map": 1.0, "sink": 0.1}, 0.6), "stages.map.requests."
+    calls = {"style": "await", "latency_ms": 20}
+    for requests, expected in (
+        (
+            calls,
+            {
+                "calls in flight": [{at + "in_flight": n} for n in (200, 400)],
+                "order": [{at + "ordered": False}],
+            },
+        ),
+        (
+            {**calls, "style": "lookup", "retry": {"attempts": 2}},
+            {"asynchronous": [{"stages.map.requests": calls}]},
+        ),
+    ):
+        scenario = with_stage(1, requests=requests)
+        kinds: dict[str, list[dict[str, Any]]] = {}
+        for change in changes(scenario, seen):
+            if any("requests" in key for key in change.document):
+                assert as_base(scenario).scenario(change.keys)
+                kinds.setdefault(change.kind, []).append(change.document)
+        assert kinds == expected
+
+
 def test_commits_are_given_fewer_files_and_a_committer() -> None:
     scenario = with_stage(
         2, guarantee="exactly-once", commit={"fixed_ms": 100, "per_file_ms": 20, "files": 8}
