@@ -8,8 +8,9 @@ import pytest
 
 from flowcontrol.analysis.causes.find import find_causes
 from flowcontrol.analysis.requests import request_summary
-from flowcontrol.scenario import parse_scenario
+from flowcontrol.scenario import load_scenario, parse_scenario
 from flowcontrol.virtual import simulate
+from modules import ROOT
 
 OWN: dict[str, Any] = {"batch_records": 20, "in_flight": 2, "buffered": 200, "buffer_s": 1}
 
@@ -91,3 +92,10 @@ def test_attempts_that_are_used_up_are_named() -> None:
     )  # fmt: skip
     [sentence] = [one for one in sentences if "for the last time" in one]
     assert "retry.attempts" in sentence and "Flink fails the job" in sentence
+
+
+def test_bursts_of_a_throttled_sink_are_no_fault_of_its_channel() -> None:
+    """Between two of them its pools are empty while it waits, which is not a want of buffers."""
+    scenario = load_scenario(ROOT / "conf" / "dynamodb-throttled.yaml")
+    tables = simulate(scenario).tables
+    assert [one.cause for one in find_causes(tables, scenario)] == ["external"]

@@ -9,6 +9,7 @@ from flowcontrol.analysis.causes.parts import Parts
 from flowcontrol.analysis.causes.run import Cause, Run, Times
 from flowcontrol.analysis.checkpoint_causes import advice_on, firing_window
 from flowcontrol.analysis.frames import panel_of
+from flowcontrol.analysis.requests import WAITS
 from flowcontrol.analysis.waits import SATURATED, busiest_connection
 from flowcontrol.analysis.wording import percent, seconds
 from flowcontrol.scenario import Edge
@@ -185,7 +186,20 @@ def exchange_causes(run: Run, edge: Edge, times: Times) -> Iterator[Cause]:
     if aligned is not None:
         yield aligned
         return
-    yield _of_bandwidth(run, edge, times) or _of_window(run, edge, times)
+    found = _of_bandwidth(run, edge, times)
+    if found is None and not _comes_in_bursts(run, edge.receiver):
+        found = _of_window(run, edge, times)
+    if found is not None:
+        yield found
+
+
+def _comes_in_bursts(run: Run, stage: str) -> bool:
+    """Tell whether a stage waits for its requests: between two bursts its channels are not why."""
+    frame = run.frame("requests")
+    if frame is None or run.scenario.stage(stage).requests is None:
+        return False
+    waited = frame[frame["stage"] == stage]["waited_ms_per_s"]
+    return bool(waited.mean() > 1000 * WAITS)
 
 
 def _of_disk(run: Run, edge: Edge, times: Times) -> Cause:
