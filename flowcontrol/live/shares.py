@@ -269,7 +269,8 @@ _PARTS = {
 }
 """Cells of the rows of channels; where its runs are is a matter of each process."""
 _RINGS = {"input": "received", "output": "finished"}
-_LOG_ROW = _but(f.KernelLog, "runs")
+_LOG_ROW = _but(f.KernelLog, "runs", "position")
+"""How far the source is stands among its areas."""
 _TASK_ROW = _but(f.KernelTask, "wake", "next", "previous")
 """What of a task is not where it is on the wheel of its own process."""
 
