@@ -116,6 +116,8 @@ def _stages(scenario: Scenario) -> Iterator[Problem]:
             "watermark": "its records have no event time; leave it out",
             "window": "its stages pass records on one by one; leave it out",
             "state": "its stages keep no state; leave it out",
+            "requests": "its stages write to no destination and call no service; leave it out",
+            "commit": "its sinks commit nothing; leave it out",
         }
         for key, text in lacking.items():
             if getattr(stage, key) is not None:

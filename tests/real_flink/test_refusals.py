@@ -49,6 +49,11 @@ def test_every_scenario_of_conf_is_run_or_refused(file: Path) -> None:
             "1 planned: the program asks for none",
         ),
         ({"stages.map.state": {"bytes": 9}}, "stages[1].state", "keep no state"),
+        (
+            {"stages.sink.requests": {"like": "sqs", "latency_ms": 5}},
+            "stages[2].requests",
+            "no destination",
+        ),
         ({"stages.sink.guarantee": "exactly-once"}, "stages[2].guarantee", "use at-least-once"),
         (
             {"stages.source.stalls": [{"at_s": 1, "for_s": 1}]},
