@@ -1,4 +1,4 @@
-"""``flowcontrol new``: a first scenario, from five questions or from flags."""
+"""``flowcontrol new``: a first scenario, from six questions or from flags."""
 
 from __future__ import annotations
 
@@ -16,16 +16,26 @@ from flowcontrol.cli.command import refuse, say
 from flowcontrol.errors import Problem, ScenarioError
 from flowcontrol.layout.sketch import SOURCE, Number, Sketch
 from flowcontrol.scenario import fields as f
+from flowcontrol.scenario.connectors import CONNECTORS
 from flowcontrol.scenario.problems import known, show
+from flowcontrol.scenario.requests import MOST_LATENCY_MS
 from flowcontrol.scenario.syntax import read_yaml_value
 from flowcontrol.scenario.system import SYSTEMS
+
+SINKS: Final = tuple(
+    name for name, own in CONNECTORS.items() if own.style in {"async", "blocking", "producer"}
+)
+"""Connectors of sinks."""
+
+NO_SINK: Final = "none"
+"""Answer for a sink that waits for nobody."""
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Describe the command."""
     parser.description = (
         "Write a commented scenario that runs on the virtual clock. Without flags, in a terminal, "
-        "it asks five questions. A file that exists is not overwritten."
+        "it asks six questions. A file that exists is not overwritten."
     )
     parser.add_argument("--name", help="name of the job: letters, digits, '_', '-' and '.'")
     parser.add_argument(
@@ -53,6 +63,12 @@ def add(parser: argparse.ArgumentParser) -> None:
         "--slow",
         metavar="NAME:RATE",
         help="stage that slows down to RATE records/s between 20 and 40 s; default: none",
+    )
+    parser.add_argument(
+        "--sink",
+        metavar="KIND:MS",
+        help="what the last stage writes to, and the ms that an answer takes, as dynamodb:20: the "
+        f"connector's defaults hold ({', '.join(SINKS)}); default: none, it waits for no answer",
     )
     parser.add_argument("--out", metavar="FILE", help="file to write; default NAME.yaml")
     parser.set_defaults(run=run)
@@ -108,6 +124,7 @@ T = TypeVar("T")
 V = TypeVar("V")
 
 _RATE: Final = f.Number("records/s", 0, f.MAX_RATE)
+_LATENCY: Final = f.Number("a time in ms", 0, MOST_LATENCY_MS)
 _WIDTH: Final = f.Number("a whole number of subtasks", 1, f.MAX_PARALLELISM, step=f.ONE)
 
 _FLAGS: Final = "--name NAME --source-rate RATE --stages NAME:RATE,NAME:RATE"
@@ -135,6 +152,7 @@ def from_flags(options: argparse.Namespace) -> Sketch:
         system=_read("--system", read_system, options.system or SYSTEMS[0]),
         slow=_read("--slow", lambda t: read_slow(t, names), options.slow),
         reads_log=options.log,
+        connector=_read("--sink", read_sink, options.sink),
     )
 
 
@@ -146,8 +164,8 @@ def _read(flag: str, read: Callable[[str], T], text: str | None) -> T:
 
 
 def ask(out: str | None) -> Sketch:
-    """Ask the five questions."""
-    say("Five questions; Enter takes what is in brackets, Ctrl-C leaves.")
+    """Ask the six questions."""
+    say("Six questions; Enter takes what is in brackets, Ctrl-C leaves.")
     if out is not None:
         check_new(Path(out))
     name = _answer("1. What is the job called?", "my-job", lambda t: _new_name(t, out))
@@ -172,7 +190,13 @@ def ask(out: str | None) -> Sketch:
         f"{SYSTEMS[0]}, {names[-1]}:{f.write_number(_RATE.read(rate) / 2)}",
         lambda t: read_system_and_slow(t, names),
     )
-    return Sketch(name, rate, stages, widths, system, slow, reads_log)
+    sink = _answer(
+        f"6. What does {names[-1]} write to, and how many ms does an answer take, as dynamodb:20;"
+        " none if it waits for no answer?",
+        NO_SINK,
+        read_sink,
+    )
+    return Sketch(name, rate, stages, widths, system, slow, reads_log, sink)
 
 
 def _answer(question: str, default: str, read: Callable[[str], T]) -> T:
@@ -264,6 +288,18 @@ def read_slow(text: str, names: list[str]) -> tuple[str, Number] | None:
     if not colon:
         raise ValueError(f"{show(text)} has no rate: write {name}:RATE, in records/s")
     return name, read_rate(rate)
+
+
+def read_sink(text: str) -> tuple[str, Number] | None:
+    """Return a connector and what an answer takes, ms: ``kafka:5``; None for no text or none."""
+    if text in {"", NO_SINK}:
+        return None
+    kind, colon, latency = text.partition(":")
+    if kind.strip() not in SINKS:
+        raise ValueError(known(kind.strip(), SINKS, "connector"))
+    if not colon:
+        raise ValueError(f"{show(text)} has no latency: write {kind}:MS, what an answer takes")
+    return kind.strip(), f.write_number(_checked(_LATENCY.read, _value(latency)))
 
 
 def read_system_and_slow(text: str, names: list[str]) -> tuple[str, tuple[str, Number] | None]:

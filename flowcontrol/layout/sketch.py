@@ -43,6 +43,8 @@ class Sketch:
     slow: tuple[str, Number] | None = None
     # Whether what the source does not read waits in a log, as with Kafka; else it is lost.
     reads_log: bool = False
+    # The connector whose defaults the last stage writes with, and what an answer takes, ms.
+    connector: tuple[str, Number] | None = None
 
 
 def has_buffers(sketch: Sketch) -> bool:
@@ -98,6 +100,7 @@ def _lines(sketch: Sketch, memory: dict[str, str | int]) -> Iterator[str]:
         yield f"  - name: {_word(name)}"
         yield f"    parallelism: {width}"
         yield from _capacity(name, capacity, sketch)
+    yield from _requests(sketch)
     yield "edges:"
     names = [SOURCE, *sketch.stages]
     for sender, receiver in pairwise(map(_word, names)):
@@ -162,6 +165,14 @@ def _capacity(name: str, capacity: Number | None, sketch: Sketch) -> Iterator[st
         return
     whole = READS_FASTER * sketch.source_rate if capacity is None else capacity
     yield from _rate(name, whole, "records/s it can process, all subtasks together", sketch)
+
+
+def _requests(sketch: Sketch) -> Iterator[str]:
+    if sketch.connector is not None:
+        name, latency_ms = sketch.connector
+        yield "    requests:                     # batches and retries as its connector has them"
+        yield f"      like: {name}"
+        yield _line(f"      latency_ms: {latency_ms}", "what the other side takes to answer")
 
 
 def _rate(name: str, rate: Number, meaning: str, sketch: Sketch) -> Iterator[str]:

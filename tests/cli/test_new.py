@@ -217,13 +217,21 @@ def test_a_broken_link_is_not_followed(folder: Path) -> None:
     assert not (folder / "elsewhere").exists()
 
 
+@pytest.mark.parametrize("kind", questions.SINKS)
+def test_every_connector_runs(kind: str, folder: Path, capsys: Any) -> None:
+    assert main(["new", *NEEDED, "--sink", f"{kind}:20"]) == 0
+    sink = load_scenario(folder / "my-job.yaml").stages[-1].requests
+    assert sink is not None and sink.like == kind
+    run(folder / "my-job.yaml")
+
+
 # ---------------------------------------------------------------- questions
 
 
-def test_five_questions_make_a_scenario(answers: Any, folder: Path, capsys: Any) -> None:
-    assert answers("orders", "500", "parse: 900, sink:600", "2 2 3", "storm-2, parse:100") == 0
+def test_six_questions_make_a_scenario(answers: Any, folder: Path, capsys: Any) -> None:
+    assert answers("orders", "500", "parse: 900, sink:600", "2 2 3", "storm-2, parse:100", "") == 0
     err = capsys.readouterr().err
-    assert [line[:2] for line in re.findall(r"\d\. ", err)] == ["1.", "2.", "3.", "4.", "5."]
+    assert [line[:2] for line in re.findall(r"\d\. ", err)] == ["1.", "2.", "3.", "4.", "5.", "6."]
     scenario = load_scenario(folder / "orders.yaml")
     assert [stage.name for stage in scenario.stages] == ["source", "parse", "sink"]
     assert [stage.parallelism for stage in scenario.stages] == [2, 2, 3]
@@ -232,7 +240,7 @@ def test_five_questions_make_a_scenario(answers: Any, folder: Path, capsys: Any)
 
 
 def test_enter_takes_what_is_in_brackets(answers: Any, folder: Path) -> None:
-    assert answers("", "", "", "", "") == 0
+    assert answers("", "", "", "", "", "") == 0
     scenario = load_scenario(folder / "my-job.yaml")
     assert rates(scenario, "source") == [10000]
     assert rates(scenario, "sink") == [12000, 5000, 12000]
@@ -240,24 +248,28 @@ def test_enter_takes_what_is_in_brackets(answers: Any, folder: Path) -> None:
 
 
 def test_a_system_alone_slows_nothing_down(answers: Any, folder: Path) -> None:
-    assert answers("", "", "", "", "flink") == 0
+    assert answers("", "", "", "", "flink", "none") == 0
     assert rates(load_scenario(folder / "my-job.yaml"), "sink") == [12000]
 
 
 def test_a_wrong_answer_is_asked_again(answers: Any, folder: Path, capsys: Any) -> None:
     (folder / "taken.yaml").write_text("mine")
     lines = ["taken", "a b", "mine", "much", "7 logs", "7", "s:x", "s", "0", "1,2,3", "1",
-             "flink storm", "t:5", "s:3"]  # fmt: skip
+             "flink storm", "t:5", "s:3", "dynamo:2", "kafka", "kafka:x", "kafka:5"]  # fmt: skip
     assert answers(*lines) == 0
     err = capsys.readouterr().err
     assert "quotes" not in err
     for text in (
         "taken.yaml exists", "'a b' is not allowed", "'much' is not a number", "'logs': write",
         "'x' is not a number", "0 is out of range", "3 numbers for 2 stages",
-        "write one system", "unknown stage 't'",
+        "write one system", "unknown stage 't'", "unknown connector", "has no latency",
     ):  # fmt: skip
         assert text in err
-    assert rates(load_scenario(folder / "mine.yaml"), "s") == [14, 3, 14]
+    scenario = load_scenario(folder / "mine.yaml")
+    assert rates(scenario, "s") == [14, 3, 14]
+    requests = scenario.stage("s").requests
+    assert requests is not None
+    assert (requests.like, requests.own_style) == ("kafka", "producer")
 
 
 def test_answers_that_end_write_nothing(answers: Any, folder: Path, capsys: Any) -> None:
@@ -269,8 +281,8 @@ def test_answers_that_end_write_nothing(answers: Any, folder: Path, capsys: Any)
 def test_a_file_to_write_may_be_named_with_the_questions(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sys.stdin", Terminal("\n" * 5))
+    monkeypatch.setattr("sys.stdin", Terminal("\n" * 6))
     assert main(["new", "--out", "here.yaml"]) == 0
     assert load_scenario(folder / "here.yaml").name == "my-job"
-    monkeypatch.setattr("sys.stdin", Terminal("\n" * 5))
+    monkeypatch.setattr("sys.stdin", Terminal("\n" * 6))
     assert main(["new", "--out", "here.yaml"]) == 2
