@@ -19,13 +19,7 @@ from flowcontrol.protocol.requests.destination import (
     mark_failing,
     records_before_error,
 )
-from flowcontrol.protocol.requests.entries import (
-    has_failed,
-    new_entry,
-    put_last,
-    split_entry,
-    take_first,
-)
+from flowcontrol.protocol.requests.entries import has_failed, new_entry, put_last, take_first_of
 from flowcontrol.protocol.requests.waiting import RESTING
 from flowcontrol.protocol.tasks.checkpointing import end_data, is_between_records, on_flushed
 from flowcontrol.protocol.tasks.operators import is_between, write_pending
@@ -95,19 +89,9 @@ def write_taken(m: KernelMemory, worker: Worker, task: f.KernelTask) -> None:
         waits.call_taken(m, worker, held, requests)
         return
     while held.taken.records > 0 and writers.is_free(requests) == 1:
-        place = take_first(requests, held.taken)
-        entry = requests.entries[place - 1]
+        entry = requests.entries[held.taken.head - 1]
         most = writers.room(requests, entry.size)
-        if entry.count > most:
-            rest = split_entry(requests, place, most)
-            held.taken.records += requests.entries[rest - 1].count
-            held.taken.nbytes += requests.entries[rest - 1].count * entry.size
-            requests.entries[rest - 1].next = held.taken.head
-            if held.taken.head == 0:
-                held.taken.tail = rest
-            held.taken.head = rest
-            entry.next = 0
-        writers.write(worker, requests, place, m.now)
+        writers.write(worker, requests, take_first_of(requests, held.taken, most), m.now)
 
 
 @part_of(REQUESTS)

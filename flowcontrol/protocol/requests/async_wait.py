@@ -13,6 +13,7 @@ whether it fails, ``finds`` whether a cache has it; ``emit`` takes what leaves t
 from typing import Final
 
 from flowcontrol.protocol.requests.entries import free_entry, put_last, take_first
+from flowcontrol.protocol.requests.waiting import note_next
 from flowcontrol.state.async_wait import Element, Wait
 from flowcontrol.state.requests import NEVER, NONE
 from flowcontrol.state.tasks import Worker
@@ -131,7 +132,7 @@ def _take_hand(worker: Worker, wait: Wait, now: int) -> None:
         return
     if settings.timeout != NEVER:
         element.call.expires = now + settings.timeout
-        _note_next(wait, element.call.expires)
+        note_next(wait.requests.writer, element.call.expires)
     _call(worker, wait, element, now)
 
 
@@ -218,14 +219,7 @@ def _call(worker: Worker, wait: Wait, element: Element, now: int) -> None:
     call.sent = now
     call.due = NEVER
     worker.submit(requests, call, now)
-    _note_next(wait, call.due)
-
-
-def _note_next(wait: Wait, at: int) -> None:
-    """Have the operator looked at at a time, if it is one."""
-    writer = wait.requests.writer
-    if at != NEVER and (writer.next_at == NEVER or at < writer.next_at):
-        writer.next_at = at
+    note_next(wait.requests.writer, call.due)
 
 
 def _find_next(wait: Wait) -> None:
@@ -234,9 +228,9 @@ def _find_next(wait: Wait) -> None:
     place = wait.queue.head
     while place != NONE:
         element = wait.elements[place - 1]
-        _note_next(wait, element.call.due)
-        _note_next(wait, element.call.expires)
-        _note_next(wait, element.retry_at)
+        note_next(wait.requests.writer, element.call.due)
+        note_next(wait.requests.writer, element.call.expires)
+        note_next(wait.requests.writer, element.retry_at)
         place = element.next
 
 
@@ -290,7 +284,7 @@ def _answer(wait: Wait, element: Element, now: int, is_timeout: int) -> None:
     if _is_repeated(wait, element, outcome, now) == 1:
         delay = _next_delay(wait, element.calls)
         element.retry_at = now + (delay + settings.delay_units - 1) // settings.delay_units
-        _note_next(wait, element.retry_at)
+        note_next(wait.requests.writer, element.retry_at)
         return
     if settings.fails == 1 and outcome != ANSWERED and outcome != EMPTY:
         wait.queue.has_failed = 1

@@ -93,6 +93,17 @@ def take_first(requests: Requests, entries: EntryList) -> int:
     return place
 
 
+def take_first_of(requests: Requests, entries: EntryList, most: int) -> int:
+    """Take at most so many records of the first entry, and return their place."""
+    place = entries.head
+    entry = requests.entries[place - 1]
+    if entry.count > most:
+        rest = split_entry(requests, place, most)
+        if entries.tail == place:
+            entries.tail = rest
+    return take_first(requests, entries)
+
+
 def take_records(
     requests: Requests, entries: EntryList, taken: EntryList, most: int, nbytes: int
 ) -> int:
@@ -106,13 +117,9 @@ def take_records(
         count = min(entry.count, most - moved, nbytes // entry.size)
         if count == 0:
             break
-        if count < entry.count:
-            split_entry(requests, entries.head, count)
-            if entries.tail == entries.head:
-                entries.tail = entry.next
         nbytes -= count * entry.size
         moved += count
-        put_last(requests, taken, take_first(requests, entries))
+        put_last(requests, taken, take_first_of(requests, entries, count))
     return moved
 
 
