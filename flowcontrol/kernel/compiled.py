@@ -39,8 +39,7 @@ RULES = {
         "processors task checkpointing committing snapshots operators reading event_time windowing"
     ),
     "protocol.requests": (
-        "async_sink async_wait backoff blocking destination entries producer rate_limiting waiting "
-        "writers"
+        "async_sink async_wait blocking common destination entries producer rate_limiting writers"
     ),
     "protocol.windows": "contents triggers firing spark_batches",
     "state": "rows queues windows tasks",

@@ -13,14 +13,14 @@ from flowcontrol.protocol.requests import writers
 from flowcontrol.protocol.requests.async_sink import put_back as put_back_entry
 from flowcontrol.protocol.requests.async_wait import EMPTY
 from flowcontrol.protocol.requests.blocking import start_interval
+from flowcontrol.protocol.requests.common import RESTING
 from flowcontrol.protocol.requests.destination import (
     admitted,
     answer_us,
     mark_failing,
     records_before_error,
 )
-from flowcontrol.protocol.requests.entries import has_failed, new_entry, put_last, take_first_of
-from flowcontrol.protocol.requests.waiting import RESTING
+from flowcontrol.protocol.requests.entries import failing, new_entry, put_last, take_first_of
 from flowcontrol.protocol.tasks.checkpointing import end_data, is_between_records, on_flushed
 from flowcontrol.protocol.tasks.operators import is_between, write_pending
 from flowcontrol.state.requests import (
@@ -351,11 +351,10 @@ def ends_in_flight(m: KernelMemory, task: f.KernelTask) -> tuple[int, int]:
     if task.awaits == 1:
         return requests.writer.in_flight, 0
     for request in requests.slots:
-        place = request.entries.head if request.number > 0 else NONE
-        is_lost = requests.settings.is_whole == 1 and has_failed(requests, request.entries) == 1
-        while place != NONE:
-            entry = requests.entries[place - 1]
-            flying += entry.count
-            stored += 0 if is_lost or entry.fails or request.due == NEVER else entry.count
-            place = entry.next
+        if request.number == 0:
+            continue
+        count, fails = request.entries.records, failing(requests, request.entries)
+        flying += count
+        if request.due != NEVER and not (requests.settings.is_whole == 1 and fails > 0):
+            stored += count - fails
     return flying, stored

@@ -202,7 +202,7 @@ class SinkWriter:
     """When the next answer comes, a request times out, or the timer fires."""
     waits: int = 0
     """What the task does until it may go on: RESTING, WRITING, FLUSHING, ENDING or ENDING_FLUSH
-    (:mod:`flowcontrol.protocol.requests.waiting`)."""
+    (:mod:`flowcontrol.protocol.requests.common`)."""
     is_draining: int = 0
     """1: the buffer's timer has fired, and the buffer is not yet empty, or not yet stored."""
     again: EntryList = field(default_factory=EntryList)

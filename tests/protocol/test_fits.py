@@ -31,7 +31,7 @@ from flowcontrol.protocol.network import (
 )
 from flowcontrol.protocol.requests import (
     async_wait,
-    backoff,
+    common,
     destination,
     entries,
     producer,
@@ -191,7 +191,7 @@ BY_HAND = {
     spark_batches.take_row, spark_batches._put, queues.widen,
     destination.take_tokens, destination.answer_us, entries.put_last, entries.take_first,
     entries.take_records, rate_limiting.scaled_down, async_wait._next_delay,
-    backoff.delay_after, producer._append,
+    common.delay_after, producer._append,
     contents.put_further_in, contents.absorb_further, contents.purge_further,
 }  # fmt: skip
 """Rules that the tests below call, and those of ``test_windows_fit`` and ``test_requests_fit``, for

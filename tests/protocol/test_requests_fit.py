@@ -6,7 +6,7 @@ import pytest
 
 from flowcontrol.protocol.requests import (
     async_wait,
-    backoff,
+    common,
     destination,
     entries,
     producer,
@@ -59,7 +59,7 @@ def test_a_backoff_fits(narrow: type[int], multiplier: int, is_steep: int, step_
             first_us=first_us, step_us=narrow(step_ms * 1000), is_steep=is_steep,
             multiplier=narrow(multiplier * 10**6), most_us=narrow(most_us), unit_us=narrow(unit_us),
         )  # fmt: skip
-        found = [backoff.delay_after(own, narrow(failures)) for failures in (0, 1, 30, 1000)]
+        found = [common.delay_after(own, narrow(failures)) for failures in (0, 1, 30, 1000)]
         assert found == sorted(found)
         assert found[-1] <= most_us
 

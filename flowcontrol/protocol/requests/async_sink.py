@@ -10,12 +10,23 @@ The worker is whoever has the destination: ``submit`` says when the answer to a 
 which of its entries fail; ``acknowledge`` hears of those that did not.
 """
 
+from flowcontrol.protocol.requests.common import (
+    ENDING,
+    ENDING_FLUSH,
+    FLUSHING,
+    RESTING,
+    WRITING,
+    free_slot,
+    note_answered,
+    note_next,
+    note_sent,
+    settle,
+)
 from flowcontrol.protocol.requests.entries import (
-    free_entry,
+    failing,
     put_first,
     put_last,
     split_entry,
-    take_first,
     take_records,
 )
 from flowcontrol.protocol.requests.rate_limiting import (
@@ -23,15 +34,6 @@ from flowcontrol.protocol.requests.rate_limiting import (
     register_answer,
     register_request,
     should_block,
-)
-from flowcontrol.protocol.requests.waiting import (
-    ENDING,
-    ENDING_FLUSH,
-    FLUSHING,
-    RESTING,
-    WRITING,
-    free_slot,
-    note_next,
 )
 from flowcontrol.state.requests import NEVER, NONE, Request, Requests
 from flowcontrol.state.tasks import Worker
@@ -203,14 +205,9 @@ def _send(worker: Worker, requests: Requests, now: int) -> None:
         return
     request = requests.slots[free_slot(requests) - 1]
     nbytes = settings.batch_bytes
-    count = take_records(requests, writer.buffer, request.entries, asked, nbytes)
+    take_records(requests, writer.buffer, request.entries, asked, nbytes)
     register_request(writer, asked)
-    writer.requests += 1
-    writer.sent += count
-    writer.sent_bytes += request.entries.nbytes
-    request.number = writer.requests
-    request.asked = asked
-    request.sent = now
+    note_sent(writer, request, asked, now)
     request.expires = NEVER if settings.timeout == NEVER else now + settings.timeout
     worker.submit(requests, request, now)
     note_next(writer, request.due)
@@ -251,25 +248,12 @@ def _answer(
     A real answer after that counts for nothing, but what it would have acknowledged is stored.
     """
     settings, writer, entries = requests.settings, requests.writer, request.entries
-    writer.send_time = now - request.sent
-    writer.answer_time += writer.send_time
-    writer.answers += 1
-    failed = writer.again
-    while entries.head != NONE:
-        place = take_first(requests, entries)
-        entry = requests.entries[place - 1]
-        if entry.fails == 0 and is_timeout == 0:
-            writer.acknowledged += entry.count
-            worker.acknowledge(entry, now)
-            free_entry(requests, place)
-            continue
-        if entry.fails == 0 and request.due != NEVER:
-            writer.doubled += entry.count
-        entry.fails = 0
-        entry.tries += 1
-        put_last(requests, failed, place)
+    note_answered(writer, request, now)
     writer.timeouts += is_timeout
-    writer.failed += failed.records
+    if is_timeout == 1 and request.due != NEVER:
+        writer.doubled += entries.records - failing(requests, entries)
+    settle(worker, requests, entries, is_timeout, now)
+    failed = writer.again
     register_answer(settings, writer, request.asked, failed.records)
     request.number = 0
     if failed.records > 0:

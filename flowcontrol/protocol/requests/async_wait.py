@@ -12,8 +12,8 @@ whether it fails, ``finds`` whether a cache has it; ``emit`` takes what leaves t
 
 from typing import Final
 
+from flowcontrol.protocol.requests.common import note_answered, note_next, note_sent
 from flowcontrol.protocol.requests.entries import free_entry, put_last, take_first
-from flowcontrol.protocol.requests.waiting import note_next
 from flowcontrol.state.async_wait import Element, Wait
 from flowcontrol.state.requests import NEVER, NONE
 from flowcontrol.state.tasks import Worker
@@ -211,12 +211,8 @@ def _call(worker: Worker, wait: Wait, element: Element, now: int) -> None:
         return
     element.calls += 1
     element.is_called = 1
-    writer.requests += 1
     writer.in_flight += 1
-    writer.sent += 1
-    writer.sent_bytes += call.entries.nbytes
-    call.number = writer.requests
-    call.sent = now
+    note_sent(writer, call, 1, now)
     call.due = NEVER
     worker.submit(requests, call, now)
     note_next(wait.requests.writer, call.due)
@@ -274,9 +270,7 @@ def _answer(wait: Wait, element: Element, now: int, is_timeout: int) -> None:
     if element.is_called == 1:
         element.is_called = 0
         writer.in_flight -= 1
-        writer.answers += 1
-        writer.send_time = now - call.sent
-        writer.answer_time += writer.send_time
+        note_answered(writer, call, now)
         if outcome == ANSWERED:
             writer.acknowledged += 1
         else:

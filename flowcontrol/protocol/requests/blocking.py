@@ -11,16 +11,18 @@ What failed is sent again after a while. When it has failed as often as it may, 
 Here it counts as ``exhausted``, and its attempts begin anew at once.
 """
 
-from flowcontrol.protocol.requests.backoff import delay_after
-from flowcontrol.protocol.requests.entries import (
-    free_entry,
-    has_failed,
-    put_first,
-    put_last,
-    take_first,
-    take_records,
+from flowcontrol.protocol.requests.common import (
+    ENDING,
+    FLUSHING,
+    RESTING,
+    WRITING,
+    delay_after,
+    note_answered,
+    note_next,
+    note_sent,
+    settle,
 )
-from flowcontrol.protocol.requests.waiting import ENDING, FLUSHING, RESTING, WRITING, note_next
+from flowcontrol.protocol.requests.entries import failing, put_first, put_last, take_records
 from flowcontrol.state.requests import BLOCKING, NEVER, NONE, Requests, SinkWriter, WriterSettings
 from flowcontrol.state.tasks import Worker
 
@@ -132,12 +134,7 @@ def _send(worker: Worker, requests: Requests, now: int) -> None:
     buffer = writer.buffer
     count = take_records(requests, buffer, request.entries, buffer.records, buffer.nbytes)
     writer.in_flight = 1
-    writer.requests += 1
-    writer.sent += count
-    writer.sent_bytes += request.entries.nbytes
-    request.number = writer.requests
-    request.asked = count
-    request.sent = now
+    note_sent(writer, request, count, now)
     request.again = NEVER
     worker.submit(requests, request, now)
     note_next(writer, request.due)
@@ -146,31 +143,15 @@ def _send(worker: Worker, requests: Requests, now: int) -> None:
 def _answer(worker: Worker, requests: Requests, now: int) -> None:
     """Take the answer: what failed goes back to the buffer, and is sent again after a while."""
     settings, writer, request = requests.settings, requests.writer, requests.slots[0]
-    writer.send_time = now - request.sent
-    writer.answer_time += writer.send_time
-    writer.answers += 1
+    note_answered(writer, request, now)
     writer.in_flight = 0
     request.number = 0
-    fails, failed = (
-        has_failed(requests, request.entries) if settings.is_whole == 1 else 0,
-        writer.again,
-    )
-    while request.entries.head != NONE:
-        place = take_first(requests, request.entries)
-        entry = requests.entries[place - 1]
-        if entry.fails == 0 and fails == 0:
-            writer.acknowledged += entry.count
-            worker.acknowledge(entry, now)
-            free_entry(requests, place)
-            continue
-        entry.fails = 0
-        entry.tries += 1
-        put_last(requests, failed, place)
-    if failed.records == 0:
+    fails = failing(requests, request.entries)
+    settle(worker, requests, request.entries, settings.is_whole if fails > 0 else 0, now)
+    if fails == 0:
         request.tries = 0
         return
-    writer.failed += failed.records
-    put_first(requests, writer.buffer, failed)
+    put_first(requests, writer.buffer, writer.again)
     request.again = now
     if request.tries < settings.retry.retries:
         request.again += delay_after(settings.retry, request.tries)

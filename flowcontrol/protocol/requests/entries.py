@@ -123,15 +123,14 @@ def take_records(
     return moved
 
 
-def has_failed(requests: Requests, entries: EntryList) -> int:
-    """Tell whether anything in a list is to fail: 1 if so."""
-    place = entries.head
+def failing(requests: Requests, entries: EntryList) -> int:
+    """Return how many records of a list the answer will say have failed."""
+    place, count = entries.head, 0
     while place != NONE:
         entry = requests.entries[place - 1]
-        if entry.fails == 1:
-            return 1
+        count += entry.count if entry.fails > 0 else 0
         place = entry.next
-    return 0
+    return count
 
 
 def forget(entries: EntryList) -> None:

@@ -16,23 +16,19 @@ job. Here they count as ``exhausted``, and the attempts begin anew.
 The entry points and the worker are those of :mod:`.async_sink`.
 """
 
-from flowcontrol.protocol.requests.backoff import delay_after
-from flowcontrol.protocol.requests.entries import (
-    free_entry,
-    has_failed,
-    put_last,
-    split_entry,
-    take_first,
-    take_records,
-)
-from flowcontrol.protocol.requests.waiting import (
+from flowcontrol.protocol.requests.common import (
     ENDING,
     FLUSHING,
     RESTING,
     WRITING,
+    delay_after,
     free_slot,
+    note_answered,
     note_next,
+    note_sent,
+    settle,
 )
+from flowcontrol.protocol.requests.entries import failing, put_last, split_entry, take_records
 from flowcontrol.state.requests import NEVER, NONE, Request, Requests
 from flowcontrol.state.tasks import Worker
 
@@ -227,14 +223,9 @@ def _send(worker: Worker, requests: Requests, now: int) -> None:
             break
         _take_batch(requests, request, partition)
     writer.in_flight += 1
-    writer.requests += 1
-    writer.sent += entries.records
-    writer.sent_bytes += entries.nbytes
+    note_sent(writer, request, entries.records, now)
     writer.buffer.records -= entries.records
     writer.buffer.nbytes -= entries.nbytes
-    request.number = writer.requests
-    request.asked = entries.records
-    request.sent = now
     worker.submit(requests, request, now)
     request.due = max(request.due, writer.answered)
     writer.answered = request.due
@@ -281,9 +272,7 @@ def _answer(worker: Worker, requests: Requests, request: Request, now: int) -> N
     A batch fails if anything of it does, or if one before it has: its number is out of order.
     """
     writer = requests.writer
-    writer.send_time = now - request.sent
-    writer.answer_time += writer.send_time
-    writer.answers += 1
+    note_answered(writer, request, now)
     writer.in_flight -= 1
     request.number = 0
     place = request.batches
@@ -294,7 +283,7 @@ def _answer(worker: Worker, requests: Requests, request: Request, now: int) -> N
         queue.in_flight -= 1
         nbytes = request.entries.nbytes
         take_records(requests, request.entries, batch.entries, batch.records, nbytes)
-        if batch.number == queue.acknowledged and has_failed(requests, batch.entries) == 0:
+        if batch.number == queue.acknowledged and failing(requests, batch.entries) == 0:
             _acknowledge(worker, requests, place, now)
         else:
             _put_back(requests, place, now)
@@ -305,12 +294,7 @@ def _acknowledge(worker: Worker, requests: Requests, place: int, now: int) -> No
     """Give the memory of a batch back to the pool; all of it is stored."""
     writer, batch = requests.writer, requests.batches[place - 1]
     requests.queues[batch.partition].acknowledged += 1
-    while batch.entries.head != NONE:
-        own = take_first(requests, batch.entries)
-        entry = requests.entries[own - 1]
-        writer.acknowledged += entry.count
-        worker.acknowledge(entry, now)
-        free_entry(requests, own)
+    settle(worker, requests, batch.entries, 0, now)
     writer.memory -= batch.memory
     batch.next = writer.free_batch
     writer.free_batch = place

@@ -5,7 +5,7 @@ What Flink does in one call that may block is a state here: :func:`write`, :func
 """
 
 from flowcontrol.protocol.requests import async_sink, blocking, producer
-from flowcontrol.protocol.requests.waiting import RESTING
+from flowcontrol.protocol.requests.common import RESTING
 from flowcontrol.state.requests import ASYNC, BLOCKING, PRODUCER, Requests
 from flowcontrol.state.tasks import Worker
 

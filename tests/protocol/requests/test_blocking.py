@@ -14,7 +14,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from flowcontrol.protocol.requests.backoff import delay_after
+from flowcontrol.protocol.requests.common import delay_after
 from flowcontrol.protocol.requests.writers import room, runs_apart
 from flowcontrol.state.requests import BLOCKING, NEVER, NONE, Backoff, WriterSettings
 from tests.protocol.requests.sinks import Sink, once
