@@ -8,7 +8,7 @@ other.
 from typing import Any, Final
 
 from flowcontrol.layout.job import Job
-from flowcontrol.scenario.commits import Commit
+from flowcontrol.scenario.fault_tolerance import Commit
 from flowcontrol.state.declared import Kept
 from flowcontrol.state.network import CoordinatorMessage
 
@@ -42,8 +42,8 @@ class Commits(Kept):
         """Round in which the last one of a sink is over."""
         self._savepoints: list[int] = []
 
-    def is_begun(self, task: int) -> bool:
-        """Tell whether a task hears of a complete checkpoint by its commit, which has begun."""
+    def takes_time(self, task: int) -> bool:
+        """Tell whether a task has a sink whose commits take time."""
         return task in self._sinks
 
     def is_savepoint(self, checkpoint: int) -> bool:

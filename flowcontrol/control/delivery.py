@@ -138,7 +138,7 @@ class DeliveryControl(Kept, Watcher):
         self._events = [
             one
             for one in self._events
-            if (one[_KIND], one[_ROUND]) != lost or self.commits.is_begun(one[_WHAT])
+            if (one[_KIND], one[_ROUND]) != lost or self.commits.takes_time(one[_WHAT])
         ]
 
     def restarting(

@@ -79,11 +79,10 @@ from flowcontrol.kernel.ending import (
 from flowcontrol.kernel.jobs import in_order, serve_waiting
 from flowcontrol.kernel.machines import carry, claim, share_round, transmit, waits_for, work_until
 from flowcontrol.kernel.messages import close, receive_all, send, serve_now
-from flowcontrol.kernel.planning import is_nothing_queued, note_pause, plan
+from flowcontrol.kernel.planning import RoundWork, is_nothing_queued, note_pause, plan, round_work
 from flowcontrol.kernel.reading import append_until, read
 from flowcontrol.kernel.reports import take_written
 from flowcontrol.kernel.requests import answer_requests, note_waited
-from flowcontrol.kernel.round_work import RoundWork, round_work
 from flowcontrol.kernel.spilling import note_memory, note_waits, send_spilled
 from flowcontrol.kernel.task import KernelWorker, worker_of
 from flowcontrol.kernel.views import collect, next_round, wake_at

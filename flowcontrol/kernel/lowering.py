@@ -23,7 +23,7 @@ from numba.core.compiler_lock import global_compiler_lock
 from numba.core.compiler_machinery import PassManager
 
 from flowcontrol.kernel import lowered_state as low
-from flowcontrol.kernel.round_work import RoundWork, round_work
+from flowcontrol.kernel.planning import RoundWork, round_work
 from flowcontrol.kernel.task import KernelWorker, worker_of
 from flowcontrol.kernel.views import GateList, gate_of, gates_of, whole
 from flowcontrol.kernel.writing import mix_bits, mix_modulo, uniform

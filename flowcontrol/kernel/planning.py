@@ -1,4 +1,4 @@
-"""When a task is looked at again, and what the rounds until then count as."""
+"""How much a task may do in a round, when it is looked at again, and what it is until then."""
 
 from flowcontrol.kernel import views as v
 from flowcontrol.kernel.reading import is_reading, next_arrival_us
@@ -163,3 +163,25 @@ def plan_flush(m: KernelMemory, number: int, task: f.KernelTask) -> None:
             if p.flush_at <= end_us:
                 p.flush_at = next_flush_us(end_us, interval, p.flush_phase)
             wake_at(m, number, p.flush_at)
+
+
+# --- How much a task may do in a round.
+
+
+class RoundWork:
+    """The work that a task may do in a round, units.
+
+    - ``start``, ``end``: what its rate allows by the start and by the end of the round.
+    - ``until``: what it may do by the end: less if it waits for a processor, or its manager
+      uploads.
+    - ``stall``: when the standstill of a RELAY ends that the round falls into, microseconds; or
+      NEVER.
+    """
+
+    def __init__(self, start: int, until: int, end: int, stall: int) -> None:
+        self.start, self.until, self.end, self.stall = start, until, end, stall
+
+
+def round_work(start: int, until: int, end: int, stall: int) -> RoundWork:
+    """Return the work that a task may do in a round."""
+    return RoundWork(start, until, end, stall)

@@ -312,10 +312,13 @@ def _sinks_with_requests(scenario: Scenario) -> Parts:
     return (part for part in _stages(scenario) if part["stage"].requests is not None)
 
 
+def _in_chains(scenario: Scenario, parts: Parts) -> Parts:
+    chained = {end for edge in scenario.edges if edge.chain for end in (edge.sender, edge.receiver)}
+    return (part for part in parts if part["stage"].name in chained)
+
+
 def _chained_requests(scenario: Scenario) -> Parts:
-    ends = ({edge.sender, edge.receiver} for edge in scenario.edges if edge.chain)
-    chained = set[str]().union(*ends)
-    return (part for part in _sinks_with_requests(scenario) if part["stage"].name in chained)
+    return _in_chains(scenario, _sinks_with_requests(scenario))
 
 
 def _sinks_with_commits(scenario: Scenario) -> Parts:
@@ -323,8 +326,7 @@ def _sinks_with_commits(scenario: Scenario) -> Parts:
 
 
 def _chained_commits(scenario: Scenario) -> Parts:
-    chained = {edge.receiver for edge in scenario.edges if edge.chain}
-    return (part for part in _sinks_with_commits(scenario) if part["stage"].name in chained)
+    return _in_chains(scenario, _sinks_with_commits(scenario))
 
 
 def _stages_with_calls(scenario: Scenario) -> Parts:

@@ -8,10 +8,11 @@ meanings are those of Flink 1.20 (``CheckpointConfig``, ``RestartStrategyOptions
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar, Final, Literal
+from typing import Annotated, ClassVar, Final, Literal
 
 from flowcontrol.scenario import fields as f
 from flowcontrol.scenario.options import NetworkOptions
+from flowcontrol.scenario.refusals import faults
 from flowcontrol.scenario.schedule import MICROSECONDS
 
 Guarantee = Literal["at-most-once", "at-least-once", "exactly-once"]
@@ -19,6 +20,9 @@ Guarantee = Literal["at-most-once", "at-least-once", "exactly-once"]
 
 FailureKind = Literal["task_manager", "subtask", "job_manager"]
 """What fails."""
+
+CommitMilliseconds = Annotated[Fraction, f.Number("a time in ms", 0, 10**7, step=Fraction(1, 1000))]
+Files = Annotated[int, f.Number("a whole number of files", 0, 100_000, step=f.ONE)]
 
 _VICTIMS: Final = ("task_manager", "stage", "job_manager")
 
@@ -36,6 +40,30 @@ class State(f.Mapping):
     def sync_us(self) -> int:
         """Time for which a snapshot blocks the task, microseconds."""
         return int(Fraction(repr(self.sync_ms)) * 1000)
+
+
+class Commit(f.Mapping):
+    """What it takes to commit a checkpoint of a sink (``Committer``)."""
+
+    quiet = frozenset({"fixed_ms", "per_file_ms", "files", "shared"})
+
+    fixed_ms: CommitMilliseconds = f.key("Commit.fixed_ms", Fraction(0))
+    per_file_ms: CommitMilliseconds = f.key("Commit.per_file_ms", Fraction(0))
+    files: Files = f.key("Commit.files", 1)
+    shared: bool = f.key("Commit.shared", False, strict=True)
+
+    def contradictions(self) -> Iterator[tuple[str, str]]:
+        """Yield contradictions between keys: a key and the refusal."""
+        yield from faults("commits", self)
+
+    @property
+    def takes_nothing(self) -> bool:
+        """Whether a commit takes no time at all."""
+        return self.fixed_ms == 0 and (self.per_file_ms == 0 or self.files == 0)
+
+    def length_us(self, files: int) -> int:
+        """Return what a commit of so many files takes, microseconds."""
+        return int((self.fixed_ms + files * self.per_file_ms) * 1000)
 
 
 class Savepoint(f.Mapping):

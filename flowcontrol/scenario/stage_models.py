@@ -7,9 +7,8 @@ from typing import Literal
 from pydantic import ValidationInfo, field_validator
 
 from flowcontrol.scenario import fields as f
-from flowcontrol.scenario.commits import Commit
 from flowcontrol.scenario.event_time import EventTime, Watermark
-from flowcontrol.scenario.fault_tolerance import Guarantee, State
+from flowcontrol.scenario.fault_tolerance import Commit, Guarantee, State
 from flowcontrol.scenario.refusals import faults
 from flowcontrol.scenario.requests import Requests
 from flowcontrol.scenario.schedule import MICROSECONDS, Rate, Rates, Schedule, Span, merged
