@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
+
+from hypothesis import event
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from flowcontrol.protocol.requests import writers
 from flowcontrol.protocol.requests.blocking import start_interval
@@ -184,3 +189,59 @@ def once(*values: int, above: int | None = None) -> Callable[[list[int]], list[i
         return bad
 
     return fails
+
+
+class FailingSink(RuleBasedStateMachine):
+    """Writes, lets time pass, takes checkpoints; records fail, up to three times each.
+
+    Whoever extends it calls :meth:`start` with settings, and says what holds.
+    """
+
+    def start(self, own: WriterSettings, latency: int) -> None:
+        """Begin with some settings."""
+        self.failing: Counter[int] = Counter()
+        self.sink = Sink(own, latency=latency, fails=self.fails, capacity=400)
+
+    def fails(self, values: list[int]) -> list[int]:
+        """Have those fail that are to, as often as they are to."""
+        bad = [value for value in values if self.failing[value] > 0]
+        self.failing.subtract(bad)
+        return bad
+
+    @precondition(lambda self: self.sink.may_write())
+    @rule(large=st.booleans(), fails=st.integers(0, 3))
+    def write(self, large: bool, fails: int) -> None:
+        """Write a record of 4 or of 100 bytes, which may fail some times."""
+        value = len(self.sink.values) * 1000 + (201 if large else 1)
+        self.failing[value] = fails
+        self.sink.write(value)
+
+    @rule(after=st.integers(1, 40))
+    def wait(self, after: int) -> None:
+        """Let time pass."""
+        self.sink.until(self.sink.now + after)
+
+    @rule(latency=st.integers(1, 60))
+    def change(self, latency: int) -> None:
+        """Have the destination answer more quickly, or more slowly."""
+        self.sink.latency = latency
+
+    @precondition(lambda self: self.sink.may_write())
+    @rule()
+    def checkpoint(self) -> None:
+        """Take a checkpoint: when it is over all is acknowledged, if it flushes."""
+        self.sink.flush().until_free()
+        if self.sink.settings.flushes == 1:
+            assert sorted(self.sink.acknowledged) == list(range(len(self.sink.values)))
+
+    def teardown(self) -> None:
+        """Whatever has happened, the end of the input has all acknowledged."""
+        if not hasattr(self, "sink"):
+            return
+        self.sink.until_free()
+        self.sink.end().until_free()
+        assert sorted(self.sink.acknowledged) == list(range(len(self.sink.values)))
+        assert self.sink.writer.next_at == NEVER
+        assert self.sink.writer.memory == 0
+        for name in ("failed", "exhausted"):
+            event(f"{name}: {getattr(self.sink.writer, name) > 0}")

@@ -9,15 +9,14 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from hypothesis import event
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import initialize, invariant
 
 from flowcontrol.protocol.requests.common import delay_after
 from flowcontrol.protocol.requests.writers import room, runs_apart
 from flowcontrol.state.requests import BLOCKING, NEVER, NONE, Backoff, WriterSettings
-from tests.protocol.requests.sinks import Sink, once
+from tests.protocol.requests.sinks import FailingSink, Sink, once
 
 JDBC = Backoff(retries=3, step_us=1_000_000)
 """What ``JdbcOutputFormat`` does: it sleeps 0, 1000, 2000 ms."""
@@ -148,8 +147,8 @@ def test_the_largest_run_that_may_be_written_fills_the_buffer(batch: int) -> Non
     assert room(sink.state, 4) == 1
 
 
-class Blocking(RuleBasedStateMachine):
-    """Writes, lets time pass, takes checkpoints; requests fail in part or as a whole."""
+class Blocking(FailingSink):
+    """Requests fail in part or as a whole."""
 
     @initialize(
         batch=st.integers(1, 5),
@@ -172,40 +171,7 @@ class Blocking(RuleBasedStateMachine):
             batch=batch, batch_bytes=batch_bytes, buffer_time=buffer_time, is_whole=is_whole,
             flushes=flushes, retry=backoff,
         )  # fmt: skip
-        self.failing: Counter[int] = Counter()
-        self.sink = Sink(own, latency=latency, fails=self.fails, capacity=400)
-
-    def fails(self, values: list[int]) -> list[int]:
-        """Have those fail that are to, as often as they are to."""
-        bad = [value for value in values if self.failing[value] > 0]
-        self.failing.subtract(bad)
-        return bad
-
-    @precondition(lambda self: self.sink.may_write())
-    @rule(large=st.booleans(), fails=st.integers(0, 3))
-    def write(self, large: bool, fails: int) -> None:
-        """Write a record of 4 or of 100 bytes, which may fail some times."""
-        value = len(self.sink.values) * 1000 + (201 if large else 1)
-        self.failing[value] = fails
-        self.sink.write(value)
-
-    @rule(after=st.integers(1, 40))
-    def wait(self, after: int) -> None:
-        """Let time pass."""
-        self.sink.until(self.sink.now + after)
-
-    @rule(latency=st.integers(1, 60))
-    def change(self, latency: int) -> None:
-        """Have the destination answer more quickly, or more slowly."""
-        self.sink.latency = latency
-
-    @precondition(lambda self: self.sink.may_write())
-    @rule()
-    def checkpoint(self) -> None:
-        """Take a checkpoint: when it is over all is acknowledged, if it flushes."""
-        self.sink.flush().until_free()
-        if self.sink.settings.flushes == 1:
-            assert sorted(self.sink.acknowledged) == list(range(len(self.sink.values)))
+        self.start(own, latency)
 
     @invariant()
     def holds(self) -> None:
@@ -225,17 +191,6 @@ class Blocking(RuleBasedStateMachine):
             assert held == sink.values[len(sink.acknowledged) :]
         if not sink.may_write() or writer.in_flight > 0:
             assert sink.now <= writer.next_at != NEVER
-
-    def teardown(self) -> None:
-        """Whatever has happened, the end of the input has all acknowledged."""
-        if not hasattr(self, "sink"):
-            return
-        self.sink.until_free()
-        self.sink.end().until_free()
-        assert sorted(self.sink.acknowledged) == list(range(len(self.sink.values)))
-        assert self.sink.writer.next_at == NEVER
-        event(f"failed: {self.sink.writer.failed > 0}")
-        event(f"exhausted: {self.sink.writer.exhausted > 0}")
 
 
 TestBlocking = Blocking.TestCase

@@ -9,14 +9,13 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from hypothesis import event
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import initialize, invariant
 
 from flowcontrol.protocol.requests.writers import room, runs_apart
 from flowcontrol.state.requests import NEVER, NONE, PRODUCER, Backoff, WriterSettings
-from tests.protocol.requests.sinks import Sink, once
+from tests.protocol.requests.sinks import FailingSink, Sink, once
 
 RETRIES = Backoff(retries=100, first_us=10_000, multiplier=2_000_000, most_us=40_000)
 
@@ -159,8 +158,8 @@ def test_throughput_is_what_is_in_flight_over_the_latency(
     )
 
 
-class Producer(RuleBasedStateMachine):
-    """Writes, lets time pass, takes checkpoints; requests fail, are late."""
+class Producer(FailingSink):
+    """Requests fail and are late."""
 
     @initialize(
         batch_bytes=st.sampled_from([4, 10, 110]),
@@ -187,40 +186,7 @@ class Producer(RuleBasedStateMachine):
             buffer_time=linger, timeout=timeout, max_block=max_block, flushes=flushes,
             retry=Backoff(retries, first_us=3000, multiplier=2_000_000, most_us=20_000),
         )  # fmt: skip
-        self.failing: Counter[int] = Counter()
-        self.sink = Sink(own, latency=latency, fails=self.fails, capacity=400)
-
-    def fails(self, values: list[int]) -> list[int]:
-        """Have those fail that are to, as often as they are to."""
-        bad = [value for value in values if self.failing[value] > 0]
-        self.failing.subtract(bad)
-        return bad
-
-    @precondition(lambda self: self.sink.may_write())
-    @rule(large=st.booleans(), fails=st.integers(0, 2))
-    def write(self, large: bool, fails: int) -> None:
-        """Write a record of 4 or of 100 bytes, which may fail some times."""
-        value = len(self.sink.values) * 1000 + (201 if large else 1)
-        self.failing[value] = fails
-        self.sink.write(value)
-
-    @rule(after=st.integers(1, 40))
-    def wait(self, after: int) -> None:
-        """Let time pass."""
-        self.sink.until(self.sink.now + after)
-
-    @rule(latency=st.integers(1, 60))
-    def change(self, latency: int) -> None:
-        """Have the destination answer more quickly, or more slowly."""
-        self.sink.latency = latency
-
-    @precondition(lambda self: self.sink.may_write())
-    @rule()
-    def checkpoint(self) -> None:
-        """Take a checkpoint: when it is over all is acknowledged, if it flushes."""
-        self.sink.flush().until_free()
-        if self.sink.settings.flushes == 1:
-            assert sorted(self.sink.acknowledged) == list(range(len(self.sink.values)))
+        self.start(own, latency)
 
     @invariant()
     def holds(self) -> None:
@@ -259,18 +225,6 @@ class Producer(RuleBasedStateMachine):
             assert sink.acknowledged == list(range(len(sink.acknowledged)))
         if not sink.may_write() or writer.in_flight > 0 or writer.buffer.records > 0:
             assert sink.now <= writer.next_at != NEVER
-
-    def teardown(self) -> None:
-        """Whatever has happened, the end of the input has all acknowledged."""
-        if not hasattr(self, "sink"):
-            return
-        self.sink.until_free()
-        self.sink.end().until_free()
-        assert sorted(self.sink.acknowledged) == list(range(len(self.sink.values)))
-        assert self.sink.writer.memory == 0
-        assert self.sink.writer.next_at == NEVER
-        for name in ("failed", "exhausted"):
-            event(f"{name}: {getattr(self.sink.writer, name) > 0}")
 
 
 TestProducer = Producer.TestCase
