@@ -7,8 +7,9 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from flowcontrol.scenario import parse_scenario
+from flowcontrol.scenario import load_scenario, parse_scenario
 from flowcontrol.virtual import simulate
+from modules import ROOT
 
 BATCH = {"batch_records": 10, "in_flight": 4, "buffered": 100, "buffer_s": 1, "latency_ms": 50}
 
@@ -205,3 +206,24 @@ def test_nothing_is_lost_by_a_failure(subtasks: int, mode: str) -> None:
     assert gone > 0
     first = last.records_acknowledged - last.records_replayed
     assert emitted - again - gone <= first <= emitted - again
+
+
+@pytest.mark.parametrize(
+    ("changes", "rate", "again"),
+    [
+        ({}, 2000, 0.133),
+        ({"in_flight": 2}, 2000, 0.011),
+        ({"in_flight": 1}, 1250, 0),
+        ({"rate_limiting": "none"}, 2000, 0.956),
+    ],
+)
+def test_what_conf_says_of_a_throttled_sink(
+    changes: dict[str, Any], rate: float, again: float
+) -> None:
+    """Two requests in flight are enough for 2,000/s; more of them are sent twice."""
+    own = {f"stages.sink.requests.{key}": value for key, value in changes.items()}
+    scenario = load_scenario(ROOT / "conf" / "dynamodb-throttled.yaml", overrides=own)
+    rows = simulate(scenario).tables["requests"].to_pandas()
+    assert grown(rows, "records_acknowledged", 25) == pytest.approx(rate, rel=0.01)
+    last = rows[rows.t_s == rows.t_s.max()].sum(numeric_only=True)
+    assert last.records_retried / last.records_sent == pytest.approx(again, abs=0.01)
