@@ -9,6 +9,7 @@ from flowcontrol.memory import fields as f
 from flowcontrol.memory.cells import found_once, part_of, rows
 from flowcontrol.memory.parts import JOURNAL
 from flowcontrol.memory.places import FLAG_AGES, FLAG_RUNS, KernelMemory
+from flowcontrol.protocol.service import phase_at
 
 # --- Which records tasks move in a round: kept by the interpreted kernel for whoever moves rows.
 #
@@ -208,10 +209,7 @@ def rounds_before(m: KernelMemory, sink: f.ChainedSink) -> int:
     if sink.before_count == 0:
         return 0
     phases = rows(m, sink.before, sink.before_count, 2)
-    us, now_us = phases[0][1], m.now * m.round_us
-    for i in range(1, sink.before_count):
-        if phases[i][0] <= now_us:
-            us = phases[i][1]
+    us = phases[phase_at(phases, m.now * m.round_us)][1]
     return (us + m.round_us // 2) // m.round_us
 
 

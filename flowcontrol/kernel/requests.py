@@ -21,6 +21,7 @@ from flowcontrol.protocol.requests.destination import (
     records_before_error,
 )
 from flowcontrol.protocol.requests.entries import failing, new_entry, put_last, take_first_of
+from flowcontrol.protocol.service import phase_at
 from flowcontrol.protocol.tasks.checkpointing import end_data, is_between_records, on_flushed
 from flowcontrol.protocol.tasks.operators import is_between, write_pending
 from flowcontrol.state.requests import (
@@ -251,10 +252,7 @@ def submit(m: KernelMemory, worker: Worker, requests: Requests, request: Request
     first = w.uniform(m.seed, stream, number + 1)
     second = w.uniform(m.seed, stream, number + 2)
     phases = rows(m, held.latencies, held.latency_count, 2)
-    mean_us = phases[0][1]
-    for i in range(1, held.latency_count):
-        if phases[i][0] <= m.now * m.round_us:
-            mean_us = phases[i][1]
+    mean_us = phases[phase_at(phases, m.now * m.round_us)][1]
     if destination.empty_answers > 0:
         _draw_empty(m, held, destination, requests, request)
     us = answer_us(destination, mean_us, request.entries, first, second)
