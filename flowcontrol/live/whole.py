@@ -199,7 +199,7 @@ class Staged:
             for plan in job.stages
         ]
         self._stages = [self._stage(own) for own in self._owns]
-        self._shares, self._since = Shares(), list[Shares]()
+        self.published, self._since = Shares(), list[Shares]()  # In the last round, and before
 
     def run(self) -> RoundState:
         """Run a round of every stage; return how all tasks stand then."""
@@ -211,7 +211,7 @@ class Staged:
         self._between.act()
         for replica, _ in self._stages:
             replica.hear(fresh)
-        self._shares = fresh
+        self.published = fresh
         self._since = [fresh] if fresh.machines.is_complete else [*self._since, fresh]
         self._observer.look_at(fresh)
         self.memory.head.ages_count = 0
@@ -225,8 +225,8 @@ class Staged:
         number, before = self.memory.head.round - 1, self._stages
         self._stages = [self._stage(own) for own in self._owns]
         for own, (replica, between), (_, old) in zip(self._owns, self._stages, before, strict=True):
-            tasks = {task: self._shares.tasks[task] for task in own}
-            replica.restore(number, Shares(tasks, machines=self._shares.machines))
+            tasks = {task: self.published.tasks[task] for task in own}
+            replica.restore(number, Shares(tasks, machines=self.published.machines))
             between.restore(old.state())
             for shares in self._since:
                 replica.hear(shares)

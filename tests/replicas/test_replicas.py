@@ -13,6 +13,7 @@ import pytest
 
 from flowcontrol.layout.job import Job
 from flowcontrol.layout.physical_graph import build_physical_graph
+from flowcontrol.live.shares import ChannelShare
 from flowcontrol.results.running import step
 from flowcontrol.scenario import load_scenario
 from modules import ROOT, load
@@ -205,3 +206,23 @@ def test_a_job_that_fails_does_too(requests: dict[str, Any] | None) -> None:
         if requests is not None and (state.number + 1) % 9 == 0:
             own.restart()
     assert absent > 0
+
+
+def test_a_sender_wakes_for_news_only() -> None:
+    """A receiver that has taken nothing and says nothing in a round does not wake its sender."""
+    own, told, quiet = staged(laid_out("requests")), 0, 0
+    before: dict[int, ChannelShare] = {}
+    for _ in range(ROUNDS):
+        own.run()
+        now = {
+            number: share
+            for task in own.published.tasks.values()
+            for number, share in task.inputs.items()
+        }
+        for number, share in now.items():
+            told += share.has_news
+            if (old := before.get(number)) and share.cells == old.cells and not share.messages:
+                assert not share.has_news, number
+                quiet += 1
+        before = now
+    assert told > 0 < quiet
