@@ -93,6 +93,7 @@ def write_taken(m: KernelMemory, worker: Worker, task: f.KernelTask) -> None:
         entry = requests.entries[held.taken.head - 1]
         most = writers.room(requests, entry.size)
         writers.write(worker, requests, take_first_of(requests, held.taken, most), m.now)
+    writers.end_write(worker, requests, m.now)
 
 
 @part_of(REQUESTS)

@@ -45,15 +45,23 @@ def room(requests: Requests, size: int) -> int:
     return max(1, settings.batch_bytes // size) if _has_memory(requests, size) == 1 else 1
 
 
-def write(worker: Worker, requests: Requests, place: int, now: int) -> None:
-    """Write an entry of at most :func:`room` records; the task waits if the pool is empty."""
+def write(requests: Requests, place: int, now: int) -> None:
+    """Write an entry of at most :func:`room` records; the task waits if the pool is empty.
+
+    The sender does not look before :func:`look`.
+    """
     settings, writer = requests.settings, requests.writer
     writer.hand = place
     writer.waits = WRITING
-    _go_on(worker, requests, now)
-    if writer.waits == WRITING and settings.max_block != NEVER:
+    if _append(requests, now) == 1:
+        writer.waits = RESTING
+    elif settings.max_block != NEVER:
         writer.blocked = now + settings.max_block
-        note_next(writer, writer.blocked)
+
+
+def look(worker: Worker, requests: Requests, now: int) -> None:
+    """Have the sender send what it may."""
+    _go_on(worker, requests, now)
 
 
 def begin_flush(worker: Worker, requests: Requests, now: int) -> None:

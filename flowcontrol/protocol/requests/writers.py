@@ -35,14 +35,23 @@ def room(requests: Requests, size: int) -> int:
 
 
 def write(worker: Worker, requests: Requests, place: int, now: int) -> int:
-    """Write an entry of at most :func:`room` records; return 0 if the task then waits."""
+    """Write an entry of at most :func:`room` records; return 0 if the task then waits.
+
+    When all that there is has been written, :func:`end_write` follows.
+    """
     if requests.settings.style == BLOCKING:
         blocking.write(worker, requests, place, now)
     elif requests.settings.style == PRODUCER:
-        producer.write(worker, requests, place, now)
+        producer.write(requests, place, now)
     else:
         async_sink.write(worker, requests, place, now)
     return is_free(requests)
+
+
+def end_write(worker: Worker, requests: Requests, now: int) -> None:
+    """Have a sender with a thread of its own look at what was written."""
+    if requests.settings.style == PRODUCER:
+        producer.look(worker, requests, now)
 
 
 def begin_flush(worker: Worker, requests: Requests, now: int) -> int:

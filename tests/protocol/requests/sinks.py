@@ -114,6 +114,7 @@ class Sink:
             self.values.append(value)
             place = new_entry(self.state, len(self.values) - 1, 1, self.size(value), self.now)
             writers.write(self, self.state, place, self.now)
+            writers.end_write(self, self.state, self.now)
             writers.run_mails(self, self.state, self.now)
         return self
 
