@@ -272,7 +272,9 @@ class KernelAttempts:
         head, row = self._memory.head, v.task_row(self._memory.head, task)
         if row.requests > 0:
             held = q.kernel_requests(head, row.requests)
-            held.replayed -= held.kept_acknowledged
+            # What came before this attempt was counted when that began, from the same checkpoint.
+            held.replayed -= max(held.kept_acknowledged, held.begun_acknowledged)
+            held.begun_acknowledged = held.writer.acknowledged
             q.put_back(head, row)
 
     def note_trigger(self, checkpoint: int, triggered_us: int) -> None:

@@ -57,6 +57,8 @@ class KernelRequests:
     replayed: int = 0
     """Records that the destination had stored behind the checkpoints to which restarts went
     back."""
+    begun_acknowledged: int = 0
+    """Records that were acknowledged when this attempt of the task began."""
     kept_count: int = 0
     """Entries of the buffer that the last checkpoint kept."""
     kept_acknowledged: int = 0
@@ -161,7 +163,8 @@ def kept_places(memory: Memory, at: int) -> Ints:
 def lasting_places(memory: Memory, at: int) -> Ints:
     """Return where that stands which belongs to the run and not to an attempt of the task."""
     held, writer = memory.copy(at, KernelRequests), at + cell(KernelRequests, "writer")
-    own = [at + cell(KernelRequests, name) for name in ("draws", "waited_us", "gone", "replayed")]
+    names = ("draws", "waited_us", "gone", "replayed", "begun_acknowledged")
+    own = [at + cell(KernelRequests, name) for name in names]
     own += [writer + cell(SinkWriter, name) for name in _COUNTERS]
     destination = held.destination + np.arange(width(Destination))
     return np.concatenate([np.array(own, np.int64), destination])
