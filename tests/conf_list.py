@@ -31,6 +31,7 @@ ROWS = {
     "kafka-questions": "fine flink",
     "kafka-source": "blocks flink",
     "kafka-slow-broker": "chosen",
+    "kafka-transactions": "fails",
     "late-data": "timed",
     "oscillation": "blocks flink",
     "partition-types": "fine chosen",

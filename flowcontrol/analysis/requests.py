@@ -108,6 +108,8 @@ def request_summary(tables: Tables, scenario: Scenario) -> dict[str, Any]:
             stages[stage.name] = found
             is_operator = stage.requests.is_of_operator
             sentences += (_call_sentences if is_operator else _sentences)(stage.name, found)
+            if found["records_replayed"] and not is_operator:
+                sentences.append(_replayed(stage, found["records_replayed"]))
     return {"stages": stages, "sentences": sentences}
 
 
@@ -207,11 +209,16 @@ def _sentences(stage: str, found: Mapping[str, Any]) -> Iterator[str]:
             f"{found['timeouts']:,} requests of {stage} timed out; the destination stored "
             f"{found['records_doubled']:,} records more than once."
         )
-    if found["records_replayed"]:
-        yield (
-            f"{found['records_replayed']:,} records that {stage} had sent before a failure may be "
-            "stored twice: they came behind the checkpoint that was restored."
-        )
+
+
+def _replayed(stage: Stage, count: int) -> str:
+    seen = "may be stored twice"
+    if stage.guarantee == "exactly-once":
+        seen = "were in a transaction that was aborted"
+    return (
+        f"{count:,} records that {stage.name} had sent before a failure {seen}: they came behind "
+        "the checkpoint that was restored."
+    )
 
 
 def _call_sentences(stage: str, found: Mapping[str, Any]) -> Iterator[str]:

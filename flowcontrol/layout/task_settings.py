@@ -322,11 +322,13 @@ def sink_subtasks(job: Job) -> Iterator[SinkSubtask]:
 
     After a restart windows may put out other results than before, and more or fewer of them:
     which come again is not known. So sinks behind windows of a job that may fail are left out. A
-    sink with requests has a table of its own.
+    sink with requests has a table of its own, and is left out unless it has transactions.
     """
+    exact = Guarantee.EXACTLY_ONCE
     for plan in job.stages:
         for member in plan.members:
-            if not member.is_sink or member.stage.requests is not None:
+            stage = member.stage
+            if not member.is_sink or (stage.requests is not None and stage.guarantee != exact):
                 continue
             if job.faults is None or not _is_behind_windows(job, member):
                 for index, task in enumerate(job.tasks[plan.name]):

@@ -250,6 +250,11 @@ class Requests(f.Mapping):
         return self.own_style == "producer"
 
     @property
+    def is_of_index(self) -> bool:
+        """Whether it is a bulk indexer, which has no transactions."""
+        return self.like in {"elasticsearch-7", "elasticsearch-7-sql", "opensearch"}
+
+    @property
     def is_of_operator(self) -> bool:
         """Whether an operator has them, which calls for each record and passes it on."""
         return self.own_style in {"await", "lookup"}

@@ -98,6 +98,17 @@ SCENARIOS: dict[str, tuple[str, dict[str, Any]]] = {
         "jdbc-nightly",
         {"round_ms": 10, "stages.sink.parallelism": 3, "stages.sink.requests": PRODUCER},
     ),
+    "transactions": (
+        "jdbc-nightly",
+        {
+            "round_ms": 10,
+            "stages.sink.parallelism": 3,
+            "stages.sink.requests": PRODUCER,
+            "stages.sink.guarantee": "exactly-once",
+            "stages.sink.commit": {"fixed_ms": 30},
+            "options.execution.checkpointing.interval": "200ms",
+        },
+    ),
     "requests that block": (
         "jdbc-nightly",
         {"round_ms": 10, "stages.sink.parallelism": 3, "stages.sink.requests": BLOCKING},
@@ -138,6 +149,7 @@ RESTARTS = {
     "requests": 5,
     "requests that block": 5,
     "a producer": 5,
+    "transactions": 4,
     "commits": 3,
     "calls in order": 5,
     "calls in any order": 3,
@@ -192,12 +204,18 @@ def test_jobs_that_share_memory_do_too() -> None:
 SLOW = {**REQUESTS, "latency_ms": 700, "buffered": 500, "limit": {"records_per_s": 120}}
 
 
-@pytest.mark.parametrize("requests", [None, SLOW], ids=["plain", "requests"])
+@pytest.mark.parametrize(
+    "requests", [None, SLOW, PRODUCER], ids=["plain", "requests", "transactions"]
+)
 def test_a_job_that_fails_does_too(requests: dict[str, Any] | None) -> None:
     """Tasks die, are restored from a checkpoint, and catch up; all begin anew on the way."""
     changes: dict[str, Any] = {"round_ms": 500}
     if requests is not None:
-        changes["stages.sink.requests"] = {**requests, "timeout_s": 2, "buffer_s": 1}
+        changes["stages.sink.requests"] = {**requests, "buffer_s": 1}
+        if requests is PRODUCER:
+            changes["stages.sink.guarantee"] = "exactly-once"
+        else:
+            changes["stages.sink.requests"]["timeout_s"] = 2
     job = build_physical_graph(load_scenario(ROOT / "conf" / "recovery.yaml", overrides=changes))
     own, absent = staged(job), 0
     for state in clocks.kernel_states(job):

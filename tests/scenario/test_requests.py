@@ -12,13 +12,13 @@ from flowcontrol.scenario.connectors import CONNECTORS, Connector, RetryDefaults
 from flowcontrol.scenario.requests import Requests
 
 
-def read(**keys: Any) -> Requests:
+def read(guarantee: str = "at-least-once", **keys: Any) -> Requests:
     """Return the requests of a sink as they are read."""
     scenario = {
         "schema": 1, "name": "requests", "duration_s": 1,
         "stages": [
             {"name": "src", "emit_rate": 1},
-            {"name": "sink", "requests": {"latency_ms": 5, **keys}},
+            {"name": "sink", "guarantee": guarantee, "requests": {"latency_ms": 5, **keys}},
         ],
         "edges": [{"from": "src", "to": "sink"}],
     }  # fmt: skip
@@ -60,6 +60,27 @@ def test_refusals(keys: dict[str, Any], place: str, text: str) -> None:
         read(**keys)
     [problem] = refused.value.problems
     assert problem.place == f"stages[1].requests.{place}"
+    assert text in problem.message
+
+
+@pytest.mark.parametrize(
+    ("requests", "place", "text"),
+    [
+        ({"like": "dynamodb"}, "guarantee", "without transactions"),
+        ({"like": "opensearch"}, "guarantee", "opensearch has no transactions"),
+        ({"like": "jdbc"}, "requests.retry", "3: the transactions of JDBC (XA) allow no retry"),
+        (
+            {"like": "kafka", "flush_on_checkpoint": False},
+            "requests.flush_on_checkpoint",
+            "ends with a flush",
+        ),
+    ],
+)
+def test_who_has_no_transactions(requests: dict[str, Any], place: str, text: str) -> None:
+    with pytest.raises(ScenarioError) as refused:
+        read(guarantee="exactly-once", **requests)
+    [problem] = refused.value.problems
+    assert problem.place == f"stages[1].{place}"
     assert text in problem.message
 
 

@@ -42,7 +42,7 @@ def request_changes(subject: Subject) -> Iterator[Change]:
         if stage.requests.is_async:
             yield from _in_flight(subject, stage, stage.requests)
         yield from _batches(subject, stage, stage.requests)
-        if stage.requests.own_style == "blocking":
+        if stage.requests.own_style == "blocking" and stage.guarantee != "exactly-once":
             yield _asynchronous(subject, stage, stage.requests)
 
 
