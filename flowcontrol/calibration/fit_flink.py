@@ -8,6 +8,7 @@ from typing import Any, Final
 from flowcontrol.analysis.limits import NOTICEABLE
 from flowcontrol.calibration import rates
 from flowcontrol.calibration.draft import Draft, refuse
+from flowcontrol.calibration.fit_sinks import requests_of
 from flowcontrol.calibration.flink_bodies import system_options
 from flowcontrol.calibration.rates import flink_contradictions
 from flowcontrol.calibration.readings import FlinkJob, Vertex, limiting_stage, outputs_counted, see
@@ -86,7 +87,9 @@ def _stage(draft: Draft, job: FlinkJob, vertex: Vertex) -> dict[str, Any]:
     if not job.inputs(vertex.stage):
         found |= _source(draft, job, vertex)
     else:
-        found |= _server(draft, vertex)
+        found |= requests_of(draft, job, vertex)
+        if "service_rate" not in found:
+            found |= _server(draft, vertex)
     if job.outputs(vertex.stage):
         found |= _output(draft, job, vertex)
     managers = _managers(job)

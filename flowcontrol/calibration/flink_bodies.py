@@ -140,12 +140,20 @@ _IDS: Final = {
     "inputExclusiveBuffersUsage": "exclusive_buffers_usage",
     "inputQueueLength": "input_queue_buffers",
     "outputQueueLength": "output_queue_buffers",
-    "pendingRecords": "lag_records",
     "busyTimeMsPerSecond": "busy_ms_per_s",
     "idleTimeMsPerSecond": "idle_ms_per_s",
     "backPressuredTimeMsPerSecond": "blocked_ms_per_s",
 }
 """Ids of metrics, without their scope (``buffers.``, ``Shuffle.Netty.Input.Buffers.``)."""
+
+OPERATOR_IDS: Final = {
+    "pendingRecords": "lag_records",
+    "numRecordsSend": "records_sent",
+    "numRecordsSendErrors": "send_errors",
+    "currentSendTime": "send_ms",
+    "request-latency-avg": "request_ms",
+}
+"""Ids of metrics that sources and sinks have as operators; the last is of Kafka's producer."""
 
 SUBTASK_IDS: Final = (
     *(key for key in _IDS if key.startswith(("num", "accumulate")) or key in TIME_GAUGES),
@@ -252,11 +260,10 @@ def _named(body: Any, key: str, prefix: str) -> Iterator[tuple[str, float]]:
             continue
         # Flink's busy share is what is left of a second, -2 where the others are 1,002.
         value = max(0.0, value)
-        # Of operators only what a source waits for: their records are counted by tasks.
-        if plain.endswith(".pendingRecords"):
-            plain = "pendingRecords"
-        if plain in _IDS:
-            yield _IDS[plain], value
+        # Of operators only what tasks do not count: their records are counted by tasks.
+        of_operator = OPERATOR_IDS.get(plain.rpartition(".")[2])
+        if of_operator or plain in _IDS:
+            yield of_operator or _IDS[plain], value
 
 
 def latencies(polls: Sequence[Poll], root: str, stage_of: Mapping[str, str]) -> dict[str, float]:

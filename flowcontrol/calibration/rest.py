@@ -21,7 +21,7 @@ from flowcontrol.calibration.bodies import (
     word_at,
 )
 from flowcontrol.calibration.draft import refuse
-from flowcontrol.calibration.flink_bodies import SUBTASK_IDS
+from flowcontrol.calibration.flink_bodies import OPERATOR_IDS, SUBTASK_IDS
 
 TIMEOUT_S: Final = 20.0
 """How long an answer may take; Flink gives up on its task managers after 10 s."""
@@ -36,7 +36,7 @@ OVERVIEW: Final = "/jobs/overview"
 _EXAMPLE: Final = "http://localhost:8081"
 _USUAL: Final = ",".join(SUBTASK_IDS)
 _LATENCY: Final = ".latency_mean"
-_PENDING: Final = ".pendingRecords"
+_OF_OPERATORS: Final = tuple(f".{name}" for name in OPERATOR_IDS)
 _RUNNING: Final = frozenset({"RUNNING", "RESTARTING", "FAILING", "CREATED", "CANCELLING"})
 
 
@@ -217,7 +217,7 @@ def _ids(rest: Rest, root: str, vertices: list[tuple[str, int]]) -> dict[str, st
         # Of all subtasks: one without a partition has no pendingRecords.
         names = _listed(rest.get(f"{place}/subtasks/metrics", is_needed=False))
         names = names or _listed(rest.get(f"{place}/subtasks/0/metrics", is_needed=False))
-        own = [name for name in names if name in SUBTASK_IDS or name.endswith(_PENDING)]
+        own = [name for name in names if name in SUBTASK_IDS or name.endswith(_OF_OPERATORS)]
         found[place] = ",".join(own) or _USUAL
     names = _listed(rest.get(f"{root}/metrics", is_needed=False))
     found[root] = ",".join(

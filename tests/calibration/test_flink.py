@@ -16,6 +16,7 @@ from flowcontrol.calibration.calibrate import fit_scenario
 from flowcontrol.calibration.fit_flink import fit_flink
 from flowcontrol.calibration.flink_rest import read_job
 from flowcontrol.calibration.predict import beside, bottleneck, predict
+from flowcontrol.calibration.readings import in_flight
 from flowcontrol.run.jobs import job_for
 from flowcontrol.scenario import parse_scenario
 from flowcontrol.virtual import run_job
@@ -241,7 +242,8 @@ def test_a_drawn_job_comes_back(draw_until: Any) -> None:
     @given(jobs())
     def look(given_: dict[str, Any]) -> None:
         dump, _ = synthesise.dump_of(given_)
-        draft = fit_flink(read_job(*read_dump(dump)))
+        job = read_job(*read_dump(dump))
+        draft = fit_flink(job)
         limited.add(draft.bottleneck)
         found = {figure.key: figure for figure in draft.figures}
         for stage in given_["stages"][1:]:
@@ -262,7 +264,11 @@ def test_a_drawn_job_comes_back(draw_until: Any) -> None:
                 total = sum(edge["channel_weights"])
                 want = [one / total for one in edge["channel_weights"]]
                 key = f"edges.{edge['from']}->{edge['to']}.channel_weights"
-                assert found[key].value == pytest.approx(want, abs=0.01)
+                # What queues up meanwhile, of the slowest subtask, is in nobody's share.
+                levels = in_flight(job, edge["to"])
+                taken = job.stage(edge["to"]).total(lambda one: one.growth("records_in")) or 1
+                grown = abs(levels[-1] - levels[0]) / taken
+                assert found[key].value == pytest.approx(want, abs=0.01 + grown)
         # The queue of a slow stage at the end of a chain may still grow after 20 s.
         assert [one for one in draft.contradictions if "not settled" not in one.sentence] == []
 
