@@ -94,4 +94,3 @@ def requests_of(draft: Draft, job: FlinkJob, vertex: Vertex) -> dict[str, Any]:
 
 def _knows(vertex: Vertex, name: str) -> bool:
     return any(name in one.values for subtask in vertex.subtasks for one in subtask.readings)
-

@@ -9,7 +9,7 @@ import pytest
 from flowcontrol.calibration.calibrate import fit_scenario
 from flowcontrol.calibration.draft import Figure
 from flowcontrol.run.jobs import job_for
-from flowcontrol.scenario import Scenario, parse_scenario
+from flowcontrol.scenario import Scenario
 from flowcontrol.virtual import run_job
 from modules import load
 
@@ -28,7 +28,7 @@ def job(rate: float, name: str, requests: dict[str, Any], **sink: Any) -> dict[s
 
 
 def refitted(scenario: dict[str, Any]) -> tuple[Scenario, dict[str, Figure], float]:
-    """Run a scenario, fit one to its metrics; return it, its figures, and what its destination took."""
+    """Run a scenario and fit one to its metrics; return it, its figures, and the first's rate."""
     dump, run = synthesise.dump_of(scenario, since_s=20)
     stage = scenario["stages"][1]["name"]
     sent = run.tables["requests"].to_pandas()
