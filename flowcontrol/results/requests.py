@@ -15,6 +15,7 @@ from flowcontrol.state.requests import NEVER
 
 _COUNTED: Final = {
     "requests": "requests",
+    "requests_failed": "failed_requests",
     "records_sent": "sent",
     "bytes_sent": "sent_bytes",
     "records_acknowledged": "acknowledged",

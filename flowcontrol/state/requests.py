@@ -223,6 +223,8 @@ class SinkWriter:
     """Records whose request was answered without their failing."""
     failed: int = 0
     """Records that came back, each as often as it did (``numRecordsSendErrors``)."""
+    failed_requests: int = 0
+    """Requests of which a record came back."""
     timeouts: int = 0
     """Requests that timed out."""
     doubled: int = 0

@@ -134,6 +134,7 @@ def test_all_goes_on_once_the_input_is_over(system: str, subtasks: int, ordered:
     assert last(tables, "sink", "records_in") == count
     assert end.in_flight == end.buffered_records == 0
     assert end.records_sent == end.records_acknowledged + end.records_retried > count
+    assert end.requests_failed == end.records_retried
     assert min(end.records_throttled, end.timeouts) > 0
     assert rows.in_flight.max() <= 7
 

@@ -114,6 +114,7 @@ def test_all_is_acknowledged_once_the_input_is_over(subtasks: int) -> None:
     assert last.in_flight == last.buffered_records == 0
     assert last.records_sent == last.records_acknowledged + last.records_retried
     assert min(last.records_throttled, last.timeouts, last.records_doubled) > 0
+    assert last.timeouts < last.requests_failed < min(last.requests, last.records_retried)
     assert rows.in_flight.max() <= 4
 
 

@@ -257,6 +257,7 @@ def _answer(
     register_answer(settings, writer, request.asked, failed.records)
     request.number = 0
     if failed.records > 0:
+        writer.failed_requests += 1
         _start_timer(requests, now)
         put_first(requests, writer.buffer, failed)
     _send_full(worker, requests, now)

@@ -275,6 +275,7 @@ def _answer(wait: Wait, element: Element, now: int, is_timeout: int) -> None:
             writer.acknowledged += 1
         else:
             writer.failed += 1
+            writer.failed_requests += 1
     if _is_repeated(wait, element, outcome, now) == 1:
         delay = _next_delay(wait, element.calls)
         element.retry_at = now + (delay + settings.delay_units - 1) // settings.delay_units

@@ -151,6 +151,7 @@ def _answer(worker: Worker, requests: Requests, now: int) -> None:
     if fails == 0:
         request.tries = 0
         return
+    writer.failed_requests += 1
     put_first(requests, writer.buffer, writer.again)
     request.again = now
     if request.tries < settings.retry.retries:

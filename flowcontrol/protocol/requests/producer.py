@@ -283,7 +283,7 @@ def _answer(worker: Worker, requests: Requests, request: Request, now: int) -> N
     note_answered(writer, request, now)
     writer.in_flight -= 1
     request.number = 0
-    place = request.batches
+    place, failed = request.batches, writer.failed
     request.batches = NONE
     while place != NONE:
         batch = requests.batches[place - 1]
@@ -296,6 +296,7 @@ def _answer(worker: Worker, requests: Requests, request: Request, now: int) -> N
         else:
             _put_back(requests, place, now)
         place = after
+    writer.failed_requests += 1 if writer.failed > failed else 0
 
 
 def _acknowledge(worker: Worker, requests: Requests, place: int, now: int) -> None:
