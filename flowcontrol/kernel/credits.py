@@ -87,7 +87,7 @@ def announce_all(m: KernelMemory, task: f.KernelTask) -> None:
         while 0 <= channel < count:
             into = v.in_row(m, g.first_channel + channel)
             out = v.out_row(m, into.out)
-            if m.has_checkpoints == 1 and task.in_checkpoint == 1 and m.is_tcp == 0:
+            if m.has_checkpoints == 1 and may_resume(m, task) == 1:
                 resume_consumption(m, into)
             if out.is_local == 1:
                 wake_sender(m, out, m.now + 1)
@@ -102,6 +102,14 @@ def announce_all(m: KernelMemory, task: f.KernelTask) -> None:
             channel = v.next_bit(m, bits, count, channel)
         for word in range(count // WORD + 1):
             m[bits + word] = 0
+
+
+@part_of(CHECKPOINTS)
+def may_resume(m: KernelMemory, task: f.KernelTask) -> int:
+    """Tell whether senders hear that they may go on: 1 if no snapshot waits for requests."""
+    if task.in_checkpoint == 0 or m.is_tcp == 1:
+        return 0
+    return 1 - v.kernel_checkpoints(m, task.checkpoints).own.waits_requests
 
 
 @part_of(CHECKPOINTS)

@@ -357,8 +357,9 @@ class FlinkRecorder(Recorder):
             read = [kind for kind in own.ends if all(one.kind != kind for one in into.queue)]
             own.ends = [kind for kind in own.ends if kind not in read]
             if not self._is_tcp:
-                held = task.checkpoints
-                resumed = 0 if held is None else held.channels[place].resumed
+                held, resumed = task.checkpoints, own.resumed
+                if held is not None and held.state.waits_requests == 0:
+                    resumed = held.channels[place].resumed
                 yield from self._credit_based(name, into, read, resumed, number, t_s)
             if q.END_OF_PARTITION in read:
                 yield self._message(t_s, name, BACKWARD, self._release(name))

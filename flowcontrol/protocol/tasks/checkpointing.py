@@ -357,11 +357,16 @@ def _act(worker: Worker, task: StreamTask, done: int) -> None:
         is_unaligned = alignment.is_unaligned if state.mode != a.AT_LEAST_ONCE else 0
         _perform_checkpoint(worker, alignment.triggered_id, created, is_unaligned, 1)
     if done & (a.RESUME_ALL | a.RESUME_CHANNEL):
-        for number in range(worker.task.gates):
-            add_all_members(worker.input_gates()[number].dirty_channels)
+        _announce_all(worker)
     if done & a.DONE and state.waits_inputs == 1:
         b.note_aligned(state, alignment)
         _acknowledge(worker)
+
+
+def _announce_all(worker: Worker) -> None:
+    """Have the senders of all channels told that they may go on."""
+    for number in range(worker.task.gates):
+        add_all_members(worker.input_gates()[number].dirty_channels)
 
 
 def _abort(worker: Worker, task: StreamTask, checkpoint: int, reason: int) -> None:
@@ -438,12 +443,14 @@ def on_flushed(worker: Worker) -> None:
     """Take the snapshot that waited until no request of a sink was in flight, unless aborted.
 
     ``SinkWriterOperator.prepareSnapshotPreBarrier``: a sink passes no barrier on, so it does not
-    matter that it flushes behind that.
+    matter that it flushes behind that. Its channels resume behind it
+    (``AbstractAlignedBarrierHandlerState.triggerGlobalCheckpoint``).
     """
     state = worker.checkpoint_state()
     if state.waits_requests == 0:
         return
     state.waits_requests = 0
+    _announce_all(worker)
     if state.pending > 0:
         _take_snapshot(worker)
         _acknowledge(worker)
