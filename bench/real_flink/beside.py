@@ -28,6 +28,11 @@ SHORTEST_S = 5.0
 SHARES = ("busy_ms_per_s", "backpressured_ms_per_s")
 USAGES = ("in_pool_usage", "out_pool_usage")
 
+_COUNTED = (
+    *("requests", "requests_failed"),
+    *("records_sent", "records_acknowledged", "records_retried"),
+)
+
 EARLY_S = 0.3
 """Flink is polled a moment after each sample; one so little after a window's end belongs to it."""
 
@@ -103,6 +108,8 @@ def figures(
         if any(not edge.chain for edge in scenario.inputs(stage.name)):
             value = _in_flight(scenario, inside, stage.name)
             yield (f"to {stage.name}", "in flight", "records"), value
+    if "requests" in tables:
+        yield from _requests(tables["requests"].to_pandas(), window)
     yield from _latencies(tables["latency"].to_pandas(), window)
     if "checkpoints" in tables:
         yield from _checkpoints(tables["checkpoints"].to_pandas(), window)
@@ -159,6 +166,28 @@ def _in_flight(scenario: Scenario, inside: pd.DataFrame, name: str) -> float:
     return float(held.mean())
 
 
+def _requests(
+    requests: pd.DataFrame, window: tuple[float, float]
+) -> Iterator[tuple[tuple[str, str, str], float]]:
+    """Yield what each stage sends: rates, means, and shares of what was answered.
+
+    Requests in flight are the times of all answers over the time in which they came.
+    """
+    for stage, own in _within(requests, window).groupby("stage"):
+        name, grown = str(stage), {c: _growth(own, c) for c in _COUNTED}
+        answers = grown["requests"] - _growth(own, "in_flight")
+        records = grown["records_acknowledged"] + grown["records_retried"]
+        each = own.assign(answers=own["requests"] - own["in_flight"])
+        each["answers"] = each.groupby("subtask")["answers"].diff()
+        flown_ms = (each["answers"] * each["latency_mean_ms"]).sum()
+        length_s = own["t_s"].max() - own["t_s"].min()
+        yield (name, "delivered", "1/s"), grown["records_acknowledged"]
+        yield (name, "requests in flight", "requests"), float(flown_ms) / 1000 / length_s
+        yield (name, "batch", "records"), grown["records_sent"] / grown["requests"]
+        yield (name, "failed records", "of 1"), grown["records_retried"] / records
+        yield (name, "failed requests", "of 1"), grown["requests_failed"] / answers
+
+
 def _latencies(
     latency: pd.DataFrame, window: tuple[float, float]
 ) -> Iterator[tuple[tuple[str, str, str], float]]:
@@ -188,11 +217,12 @@ def show(found: list[Row]) -> str:
         lines.append(f"{'':<22}{'':<14}{'Flink':>10}{'emulated':>10}{'':<9}{'difference':>11}")
         for row in (row for row in found if row.window == window):
             lines.append(
-                f"{row.place:<22}{row.figure:<14}{_number(row.measured):>10}"
-                f"{_number(row.emulated):>10} {row.unit:<8}{row.difference:>11}"
+                f"{row.place:<22}{row.figure:<14}{number(row.measured):>10}"
+                f"{number(row.emulated):>10} {row.unit:<8}{row.difference:>11}"
             )
     return "\n".join(lines)
 
 
-def _number(value: float) -> str:
+def number(value: float) -> str:
+    """Return a figure as text, three digits of it or whole."""
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"

@@ -12,7 +12,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
@@ -57,6 +57,8 @@ class FlinkRun:
         last the checkpoints.
     latencies : list of mapping
         What the sinks saw, a row a sample and subtask.
+    requests : list of mapping
+        What was sent and answered, likewise; columns of the table ``requests``.
     start_ms : int
         When sources began, ms since 1970.
     flink, java : str
@@ -75,6 +77,7 @@ class FlinkRun:
     duration_s: float
     late_ms: float
     latest_ms: float
+    requests: list[dict[str, Any]] = field(default_factory=list)
 
     @property
     def disturbance(self) -> str | None:
@@ -99,6 +102,7 @@ def build(version: str) -> None:
                 "-f",
                 str(HERE / "pom.xml"),
                 f"-Dflink.version={version}",
+                f"-Dflink.major={version.partition('.')[0]}",
             ),
             *("compile", "dependency:build-classpath"),
             f"-Dmdep.outputFile={TARGET / version / 'classpath'}",
@@ -163,6 +167,7 @@ def run_flink(job: Mapping[str, Any], version: str, duration_s: float) -> FlinkR
         for stage in job["stages"]
         for metric in ("numRecordsIn", "numRecordsOut")
     ]
+    operators += [f"{stage['name']}_calls.numRecordsOut" for stage in job["stages"]]
     operators += [
         f"Source__{stage['name']}.{metric}"
         for stage in job["stages"]

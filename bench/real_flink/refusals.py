@@ -14,6 +14,7 @@ from flowcontrol.scenario import Scenario
 from flowcontrol.scenario.models import SPILLING, Cluster
 from flowcontrol.scenario.option_table import OPTIONS
 from flowcontrol.scenario.problems import key_path
+from flowcontrol.scenario.stage_models import Stage
 
 _MEMORY = "taskmanager.network.memory."
 _FIXED_IN_2 = (
@@ -116,12 +117,12 @@ def _stages(scenario: Scenario) -> Iterator[Problem]:
             "watermark": "its records have no event time; leave it out",
             "window": "its stages pass records on one by one; leave it out",
             "state": "its stages keep no state; leave it out",
-            "requests": "its stages write to no destination and call no service; leave it out",
             "commit": "its sinks commit nothing; leave it out",
         }
         for key, text in lacking.items():
             if getattr(stage, key) is not None:
                 yield Problem(f"{place}.{key}", f"the program has none: {text}")
+        yield from _requests(place, stage)
         if stage.guarantee == "exactly-once":
             text = f"{stage.guarantee}: its sinks commit nothing; use at-least-once"
             yield Problem(f"{place}.guarantee", text)
@@ -131,6 +132,20 @@ def _stages(scenario: Scenario) -> Iterator[Problem]:
         if stage.cpu not in {None, 1}:
             text = f"{stage.cpu}: its service is a sleep, which needs no processor; leave it out"
             yield Problem(f"{place}.cpu", text)
+
+
+def _requests(place: str, stage: Stage) -> Iterator[Problem]:
+    own = stage.requests
+    if own is None:
+        return
+    if own.own_style not in {"async", "await"}:
+        text = f"{own.own_style}: the program has Flink's AsyncSinkBase and AsyncWaitOperator alone"
+        yield Problem(f"{place}.requests.style", f"{text}; use async or await")
+    if own.cache is not None:
+        yield Problem(f"{place}.requests.cache", "the program calls for every record; leave it out")
+    if own.is_of_operator and stage.selectivity_exact != 1:
+        text = f"{float(stage.selectivity_exact):g}: a call of the program has one record as result"
+        yield Problem(f"{place}.selectivity", f"{text}; leave it out")
 
 
 def _sizes(scenario: Scenario) -> Iterator[Problem]:

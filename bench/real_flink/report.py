@@ -1,9 +1,10 @@
-"""The table of docs/explanation/real-flink.md: what Flink and the emulation made of conf/.
+"""The tables of docs/explanation/real-flink.md: what Flink and the emulation made of scenarios.
 
     python bench/real_flink/report.py [FOLDER ...]
 
-Prints it from ``measured/scenarios.json``. With folders, such as ``out/real_flink/*``, that
-``scenario_run.py`` wrote, their comparisons replace those of the same scenario and version first.
+Prints them from ``measured/scenarios.json`` (conf/) and ``measured/requests.json`` (the shapes of
+``shapes/requests/``). With folders, such as ``out/real_flink/*``, that ``scenario_run.py`` wrote,
+their comparisons replace those of the same scenario and version first.
 """
 
 from __future__ import annotations
@@ -14,9 +15,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from beside import number
 from flink_run import HERE
 
 KEPT = HERE / "measured" / "scenarios.json"
+SENT = HERE / "measured" / "requests.json"
+SHAPES = HERE / "shapes" / "requests"
 
 Figures = dict[str, list[list[Any]]]
 """By version and scenario: begin, end, place, figure, measured, emulated."""
@@ -26,16 +30,29 @@ HEAD = (
     "| --- | --- | --- | --- | --- | --- | --- |"
 )
 
+FIGURES = {
+    "delivered": "delivered/s",
+    "requests in flight": "requests in flight",
+    "batch": "batch",
+    "failed records": "failed records, %",
+    "failed requests": "failed requests, %",
+    "busy": "busy, ms/s",
+}
+"""Columns of the table of requests, by figure."""
 
-def read() -> Figures:
+HEAD_OF_REQUESTS = f"| shape | Flink | {' | '.join(FIGURES.values())} |\n|{' --- |' * 8}"
+
+
+def read(path: Path | None = None) -> Figures:
     """Return what is kept."""
-    found: Figures = json.loads(KEPT.read_text(encoding="utf-8"))
+    found: Figures = json.loads((path or KEPT).read_text(encoding="utf-8"))
     return found
 
 
-def take(folders: Sequence[Path]) -> None:
+def take(folders: Sequence[Path], path: Path | None = None) -> None:
     """Keep the comparisons of some folders, named ``SCENARIO-VERSION``."""
-    kept = read() if KEPT.exists() else {}
+    path = path or KEPT
+    kept = read(path) if path.exists() else {}
     for folder in folders:
         name, _, version = folder.name.rpartition("-")
         rows = json.loads((folder / "beside.json").read_text(encoding="utf-8"))
@@ -47,7 +64,7 @@ def take(folders: Sequence[Path]) -> None:
             for row in rows
         ]
     lines = [f"{json.dumps(key)}: {json.dumps(kept[key])}" for key in sorted(kept)]
-    KEPT.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+    path.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
 
 
 def _short(value: float) -> float:
@@ -70,6 +87,20 @@ def lines(kept: Figures) -> Iterator[str]:
             yield f"| {name} | {version} | {phase} | {' | '.join(map(_cell, cells))} |"
 
 
+def lines_of_requests(kept: Figures) -> Iterator[str]:
+    """Yield the rows of the table of requests: measured / emulated."""
+    for key, rows in kept.items():
+        name, version = key.split(" ")
+        [place] = {row[2] for row in rows if row[3] == "delivered"}
+        own = {row[3]: row[2:] for row in rows if row[2] == place}
+        cells = [
+            [*row[:2], *(100 * value for value in row[2:])] if "failed" in figure else row
+            for figure, row in ((figure, own[figure]) for figure in FIGURES)
+        ]
+        texts = (" / ".join(map(number, row[2:])) for row in cells)
+        yield f"| {name} | {version} | {' | '.join(texts)} |"
+
+
 def _cell(row: list[Any] | None) -> str:
     return "" if row is None else f"{_number(row[2])} / {_number(row[3])}"
 
@@ -80,10 +111,13 @@ def _number(value: float) -> str:
 
 def main(folders: Sequence[str]) -> None:
     """Keep what is given, and print the table."""
-    if folders:
-        take([Path(folder) for folder in folders])
-    print(HEAD)
-    print("\n".join(lines(read())))
+    given, shapes = [Path(one) for one in folders], {file.stem for file in SHAPES.iterdir()}
+    own = [one for one in given if one.name.rpartition("-")[0] in shapes]
+    for path, found in ((SENT, own), (KEPT, [one for one in given if one not in own])):
+        if found:
+            take(found, path)
+    print("\n".join([HEAD, *lines(read())]))
+    print("\n".join(["", HEAD_OF_REQUESTS, *lines_of_requests(read(SENT))]))
 
 
 if __name__ == "__main__":

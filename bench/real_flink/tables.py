@@ -14,7 +14,7 @@ import pyarrow as pa
 from placing import head_of
 from rest import FRESH_S, Poll
 
-from flowcontrol.records import FAULT_TOLERANCE, RESULTS
+from flowcontrol.records import FAULT_TOLERANCE, REQUESTS, RESULTS
 from flowcontrol.scenario import Edge, Scenario
 
 Metrics = Mapping[str, float]
@@ -62,7 +62,11 @@ def placement_of(poll: Poll, scenario: Scenario) -> dict[str, list[int]]:
 
 
 def result_tables(
-    polls: Sequence[Poll], latencies: Sequence[Mapping[str, Any]], start_ms: int, scenario: Scenario
+    polls: Sequence[Poll],
+    latencies: Sequence[Mapping[str, Any]],
+    start_ms: int,
+    scenario: Scenario,
+    requests: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, pa.Table]:
     """Return the tables of a run.
 
@@ -76,6 +80,8 @@ def result_tables(
         When sources began, ms since 1970.
     scenario : Scenario
         What ran.
+    requests : sequence of mapping
+        What was sent and answered, rows of the table ``requests``.
     """
     readings = [
         (round((poll[job_path(poll)]["now"] - start_ms) / 1000 - FRESH_S, 3), _metrics(poll))
@@ -90,6 +96,8 @@ def result_tables(
             {"kind": "record", **row, "t_s": _nearest(row["t_s"], moments)} for row in latencies
         ],
     }
+    if requests:
+        found["requests"] = list(requests)
     if scenario.checkpointing is not None:
         timeout_ms = scenario.checkpointing.timeout_us / 1000
         found["checkpoints"] = list(_checkpoint_rows(polls[-1], start_ms, timeout_ms))
@@ -103,7 +111,7 @@ def _nearest(at_s: float, moments: Sequence[float]) -> float:
 
 
 def _table(name: str, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
-    schema = {**RESULTS, **FAULT_TOLERANCE}[name].arrow_schema()
+    schema = {**RESULTS, **FAULT_TOLERANCE, "requests": REQUESTS}[name].arrow_schema()
     schema = pa.schema([field.with_nullable(True) for field in schema])
     return pa.Table.from_pylist(list(rows), schema)
 
@@ -182,6 +190,7 @@ def _counts(own: Metrics, scenario: Scenario, name: str) -> dict[str, float]:
     taken = 0.0 if is_source else own.get(f"{name}.numRecordsIn", own.get("numRecordsIn", 0.0))
     # Counted once, however many edges it leaves on.
     sent = own.get(f"{scope}.numRecordsOut", own.get("numRecordsOut", 0.0))
+    sent = own.get(f"{name}_calls.numRecordsOut", sent)
     return {
         "in": taken,
         "out": sent if scenario.outputs(name) else 0.0,

@@ -6,6 +6,7 @@ are those of the scenario as it was read, so that Flink and the emulation run th
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
 from placing import deployment
@@ -13,6 +14,7 @@ from placing import deployment
 from flowcontrol.layout.shares import weights_of_keys
 from flowcontrol.protocol.network.partitioners import channel_of_key, default_max_parallelism
 from flowcontrol.scenario import Edge, Scenario
+from flowcontrol.scenario.requests import MOST_LATENCY_MS, Requests
 from flowcontrol.scenario.schedule import Schedule
 from flowcontrol.scenario.stage_models import Stage
 
@@ -115,8 +117,62 @@ def _work(scenario: Scenario, stage: Stage) -> dict[str, Any]:
         "service_time": stage.service_time,
         "service_time_cv": float(stage.service_time_cv or 1),
         "seed": scenario.seed,
+        "requests": None if stage.requests is None else _requests(scenario, stage.requests),
         "key_weights": [keys_of(scenario, edge)[1] for edge in keyed(scenario, stage.name)],
     }
+
+
+def _requests(scenario: Scenario, own: Requests) -> dict[str, Any]:
+    """Return what Flink's sink or operator may do, and what its destination does; ms and bytes."""
+    limiting, limit, errors, retry = own.limiting, own.limit, own.errors, own.retrying
+    burst = Fraction(1) if limit is None else limit.burst_s
+    most = retry.max_delay_ms
+    if most is None:
+        most = retry.delay_ms if retry.multiplier == 1 else MOST_LATENCY_MS
+    return {
+        "in_flight": own.in_flight_most,
+        "batch_records": own.batch_most,
+        "batch_bytes": own.bytes_most,
+        "buffered": own.buffered_most,
+        "buffer_ms": max(1, own.buffer_us // 1000),
+        "record_bytes_max": own.record_most,
+        "timeout_ms": (own.timeout_us or 0) // 1000,
+        "window": None
+        if limiting is None
+        else {
+            "initial": own.first_window,
+            "increase": limiting.increase,
+            "decrease": float(own.decrease),
+            "threshold": own.window_most,
+        },
+        "ordered": own.ordered,
+        "retry": None
+        if retry.attempts == 0
+        else {
+            "attempts": retry.attempts,
+            "delay_ms": int(retry.delay_ms),
+            "multiplier": float(retry.multiplier),
+            "max_delay_ms": int(most),
+            "when": list(own.repeated),
+        },
+        "latency": own.latency_phases,
+        "service_time": own.latency_distribution,
+        "service_time_cv": float(own.latency_cv or 1),
+        "seed": scenario.seed,
+        "record_us": float(own.per_record_ms * 1000),
+        "kb_us": float(own.per_kb_ms * 1000),
+        "request_errors": 0.0 if errors is None else float(errors.request),
+        "record_errors": 0.0 if errors is None else float(errors.record),
+        "empty_answers": 0.0 if errors is None else float(errors.empty),
+        "requests_limit": _limit(None if limit is None else limit.requests_per_s, burst),
+        "records_limit": _limit(None if limit is None else limit.records_per_s, burst),
+        "shares_limit": own.shares_limit,
+    }
+
+
+def _limit(rate: Fraction | None, burst_s: Fraction) -> list[float] | None:
+    """Return tokens a second, and the most that there are: at least 1."""
+    return None if rate is None else [float(rate), max(1.0, float(rate * burst_s))]
 
 
 def _rates(stage: Stage, rates: tuple[Schedule, ...] | None) -> list[Any] | None:

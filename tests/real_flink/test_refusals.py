@@ -50,9 +50,22 @@ def test_every_scenario_of_conf_is_run_or_refused(file: Path) -> None:
         ),
         ({"stages.map.state": {"bytes": 9}}, "stages[1].state", "keep no state"),
         (
-            {"stages.sink.requests": {"like": "sqs", "latency_ms": 5}},
-            "stages[2].requests",
-            "no destination",
+            {"stages.sink.requests": {"like": "jdbc-sql", "latency_ms": 5}},
+            "stages[2].requests.style",
+            "blocking: the program has Flink's AsyncSinkBase and AsyncWaitOperator alone; use",
+        ),
+        (
+            {"stages.map.requests": {"style": "await", "latency_ms": 5, "cache": {"hit": 0.5}}},
+            "stages[1].requests.cache",
+            "calls for every record",
+        ),
+        (
+            {
+                "stages.map.requests": {"style": "await", "latency_ms": 5},
+                "stages.map.selectivity": 2,
+            },
+            "stages[1].selectivity",
+            "2: a call of the program has one record as result; leave it out",
         ),
         ({"stages.sink.guarantee": "exactly-once"}, "stages[2].guarantee", "use at-least-once"),
         (

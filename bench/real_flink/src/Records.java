@@ -11,6 +11,8 @@ final class Records {
 
     static final int STAMP_BYTES = 8;
     static final int KEY_BYTES = 4;
+    /** Of a byte array in a buffer: 4 length, 1 tag, 8 timestamp, 4 length of the array. */
+    static final int OVERHEAD_BYTES = 17;
 
     private final int payloadBytes;
     private final List<Picks> keys = new ArrayList<>();
@@ -32,6 +34,11 @@ final class Records {
             buffer.putInt(key.next());
         }
         return record;
+    }
+
+    /** Size of a record as a scenario states it. */
+    static int bytes(byte[] record) {
+        return OVERHEAD_BYTES + record.length;
     }
 
     /** When the first stage emitted a record, nanoseconds since the start; -1: it does not say. */

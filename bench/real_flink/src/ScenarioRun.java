@@ -14,7 +14,7 @@ import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.ObjectMap
 
 /**
  * Runs a job on Flink until its standard input ends. Arguments: the job, and where the latencies
- * that its sinks saw go, and how late the machine was, both JSON. When all tasks run it prints where its REST endpoint is.
+ * and requests that its stages saw go, and how late the machine was, both JSON. When all tasks run it prints where its REST endpoint is.
  */
 public final class ScenarioRun {
 
@@ -39,9 +39,7 @@ public final class ScenarioRun {
             started.put("flink", EnvironmentInformation.getVersion());
             started.put("java", System.getProperty("java.version"));
             System.out.println(JSON.writeValueAsString(started));
-            List<Map<String, Object>> latencies = sample(job.get("sample_s").asDouble());
-            Map<String, Object> seen = new LinkedHashMap<>();
-            seen.put("latencies", latencies);
+            Map<String, Object> seen = new LinkedHashMap<>(sample(job.get("sample_s").asDouble()));
             seen.put("late_ms", Pulse.lateMs());
             seen.put("latest_ms", Pulse.latestMs());
             JSON.writeValue(new File(arguments[1]), seen);
@@ -52,25 +50,32 @@ public final class ScenarioRun {
         System.exit(0);
     }
 
-    /** Takes the latencies of each sample until standard input ends. */
-    private static List<Map<String, Object>> sample(double everyS) throws Exception {
-        List<Map<String, Object>> rows = new ArrayList<>();
+    /** Takes the latencies and the requests of each sample until standard input ends. */
+    private static Map<String, List<Map<String, Object>>> sample(double everyS) throws Exception {
+        List<Map<String, Object>> latencies = new ArrayList<>();
+        List<Map<String, Object>> requests = new ArrayList<>();
         Thread reader = new Thread(ScenarioRun::readToEnd);
         reader.start();
         for (int k = 1; reader.isAlive(); k++) {
             reader.join(Math.max(1, Math.round((k * everyS - Clock.seconds()) * 1000)));
             double at = Clock.seconds();
-            Latencies.take().forEach((name, figures) -> {
-                int slash = name.lastIndexOf('/');
-                Map<String, Object> row = new LinkedHashMap<>();
-                row.put("t_s", at);
-                row.put("stage", name.substring(0, slash));
-                row.put("subtask", Integer.parseInt(name.substring(slash + 1)));
-                row.putAll(figures);
-                rows.add(row);
-            });
+            add(latencies, at, Latencies.take());
+            add(requests, at, Sending.take());
         }
-        return rows;
+        return Map.of("latencies", latencies, "requests", requests);
+    }
+
+    private static void add(
+            List<Map<String, Object>> rows, double at, Map<String, Map<String, Object>> found) {
+        found.forEach((name, figures) -> {
+            int slash = name.lastIndexOf('/');
+            Map<String, Object> row = new LinkedHashMap<>();
+            row.put("t_s", at);
+            row.put("stage", name.substring(0, slash));
+            row.put("subtask", Integer.parseInt(name.substring(slash + 1)));
+            row.putAll(figures);
+            rows.add(row);
+        });
     }
 
     private static void readToEnd() {

@@ -7,7 +7,10 @@ import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.JsonNode;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.ObjectMapper;
 import org.apache.flink.util.Collector;
 
-/** Takes the time of a record, then sends on what comes of it; the last of its chain drops it. */
+/**
+ * Takes the time of a record, then sends on what comes of it; a sink drops it, or hands it to its
+ * writer.
+ */
 final class Server extends RichFlatMapFunction<byte[], byte[]> {
 
     /** Records processed so far by "stage/subtask"; all task managers share this process. */
@@ -21,6 +24,7 @@ final class Server extends RichFlatMapFunction<byte[], byte[]> {
     private transient Service service;
     private transient Records records;
     private transient boolean isSink;
+    private transient boolean hasRequests;
     private transient long emitted;
     private transient long taken;
     private transient long numerator;
@@ -40,6 +44,7 @@ final class Server extends RichFlatMapFunction<byte[], byte[]> {
         service = new Service(stage, subtask);
         records = new Records(stage, subtask);
         isSink = stage.get("is_sink").asBoolean();
+        hasRequests = !stage.get("requests").isNull();
         numerator = stage.get("selectivity").get(0).asLong();
         denominator = stage.get("selectivity").get(1).asLong();
     }
@@ -53,7 +58,9 @@ final class Server extends RichFlatMapFunction<byte[], byte[]> {
         service.serve();
         processed.incrementAndGet();
         long fromNs = Clock.now();
-        if (!isSink) {
+        if (hasRequests) {
+            out.collect(isSink ? record : records.make(stampNs));
+        } else if (!isSink) {
             taken++;
             // Whole records as they fall due, so that 2/3 is 0, 1, 1, 0, 1, 1 ...
             for (; emitted < Math.floorDiv(taken * numerator, denominator); emitted++) {

@@ -50,6 +50,17 @@ final class Topology {
             operator.startNewChain();
         }
         place(operator, stage);
+        JsonNode requests = stage.get("requests");
+        if (!requests.isNull() && stage.get("is_sink").asBoolean()) {
+            operator.sinkTo(new AsyncSink(stage))
+                    .name(name + "_requests")
+                    .setParallelism(stage.get("parallelism").asInt());
+        } else if (!requests.isNull()) {
+            operator = Calls.behind(operator, stage)
+                    .name(name + "_calls")
+                    .returns(byte[].class)
+                    .setParallelism(stage.get("parallelism").asInt());
+        }
         built.put(name, operator);
     }
 
