@@ -76,7 +76,10 @@ def take_in(
         emitted = take_run(m, out.runs, part)
         if m.is_tracked == 1 and task.awaits == 0:
             log_age(m, number, m.now - emitted, part)
-        put_last(requests, held.taken, new_entry(requests, first, part, size, emitted))
+        place = new_entry(requests, first, part, size, emitted)
+        if task.is_timed == 1:
+            requests.entries[place - 1].stamp = task.stamp
+        put_last(requests, held.taken, place)
         first += part
         count -= part
 
@@ -94,6 +97,14 @@ def write_taken(m: KernelMemory, worker: Worker, task: f.KernelTask) -> None:
         most = writers.room(requests, entry.size)
         writers.write(worker, requests, take_first_of(requests, held.taken, most), m.now)
     writers.end_write(worker, requests, m.now)
+
+
+@part_of(REQUESTS)
+def queue_marks(m: KernelMemory, worker: Worker, done: int) -> int:
+    """Put what a valve has given out behind the records in the queue of a task that calls."""
+    held = kernel_requests(m, worker.task.requests)
+    waits.queue_marks(m, worker, held, requests_of(m, held), done)
+    return 0
 
 
 @part_of(REQUESTS)

@@ -149,20 +149,16 @@ class KernelWorker:
         self.count_bytes_taken(count)
         g = v.gate_row(m, task.first_gate + task.gate)
         out = v.out_row(m, v.in_row(m, g.first_channel + task.channel).out)
-        if task.has_window == 1:
+        if task.has_window == 1 or (task.is_timed == 1 and task.partitions > 0):
             task.stamp = ages.first_run(m, out.runs).stamp
-        if task.awaits == 1:
+        if task.has_requests == 1:
             q.take_in(m, task, self.number, out, count)
+            m.arrived += 0 if task.awaits == 1 else count
             return
         if task.partitions == 0 and task.sinks == 0:
-            if task.has_requests == 1:
-                q.take_in(m, task, self.number, out, count)
-            else:
-                ages.take_ages(m, out, self.number, m.now, count)
+            ages.take_ages(m, out, self.number, m.now, count)
             m.arrived += count
             return
-        if task.is_timed == 1 and task.partitions > 0:
-            task.stamp = ages.first_run(m, out.runs).stamp
         while count > 0:
             part = min(count, ages.run_length(m, out.runs))
             task.emitted = ages.take_run(m, out.runs, part)
@@ -241,6 +237,11 @@ class KernelWorker:
         """Put out the record of an element that leaves the queue."""
         waits.emit(self, wait, element)
         return 0
+
+    @part_of(REQUESTS)
+    def queue_marks(self, done: int) -> int:
+        """Put what the valve has given out behind the records in the queue of its calls."""
+        return q.queue_marks(self.m, self, done)
 
     @part_of(REQUESTS)
     def acknowledge(self, entry: Entry, now: int) -> int:

@@ -7,14 +7,16 @@ from flowcontrol.kernel import writing as w
 from flowcontrol.kernel.ages import ANSWERED, note_move
 from flowcontrol.memory import fields as f
 from flowcontrol.memory.cells import part_of, rows_of, state_of
-from flowcontrol.memory.parts import REQUESTS
+from flowcontrol.memory.parts import EVENT_TIME, REQUESTS
 from flowcontrol.memory.places import KernelMemory
 from flowcontrol.memory.requests import KernelRequests
+from flowcontrol.protocol.event_time import ACTIVE, IDLE, WATERMARK
 from flowcontrol.protocol.requests import async_wait
 from flowcontrol.protocol.requests.async_wait import EMPTY
-from flowcontrol.protocol.requests.entries import new_entry, take_first
+from flowcontrol.protocol.requests.entries import free_entry, new_entry, take_first
 from flowcontrol.protocol.service import work_by
 from flowcontrol.protocol.tasks.operators import route_out
+from flowcontrol.protocol.tasks.windowing import emit_marks
 from flowcontrol.state.async_wait import Element, Wait
 from flowcontrol.state.requests import NONE, Entry, Requests
 from flowcontrol.state.tasks import SERVER, Worker
@@ -46,12 +48,46 @@ def call_taken(m: KernelMemory, worker: Worker, held: KernelRequests, requests: 
     """Call the service for the record that is processed, if there is one; run what is due."""
     wait = wait_of(m, held, requests)
     # One, as records are taken up one by one where outputs follow; or all of a restored queue.
-    while held.taken.records > 0 and async_wait.is_free(wait) == 1:
-        async_wait.put_record(worker, wait, take_first(requests, held.taken), m.now)
+    while held.taken.head != NONE and async_wait.is_free(wait) == 1:
+        place = take_first(requests, held.taken)
+        if requests.entries[place - 1].count == 0:
+            async_wait.put_mark(worker, wait, requests.entries[place - 1].stamp, m.now)
+            free_entry(requests, place)
+            continue
+        async_wait.put_record(worker, wait, place, m.now)
         if held.wait.is_blocking == 1 and worker.task.kind == SERVER:
             done = work_by(worker.service_phases(), worker.now_us())
             held.into_round = max(0, worker.task.ready - done)
     async_wait.run_mails(worker, wait, m.now)
+    if worker.task.is_timed == 1:
+        _turn_idle(worker, held)
+
+
+@part_of(REQUESTS)
+def queue_marks(
+    m: KernelMemory, worker: Worker, held: KernelRequests, requests: Requests, done: int
+) -> None:
+    """Put the watermark that a valve has given out behind the records in the queue.
+
+    ``AsyncWaitOperator.processWatermark``. A status passes by the queue: ACTIVE before the
+    watermark, IDLE once that is in the queue.
+    """
+    wait = wait_of(m, held, requests)
+    if done & ACTIVE:
+        emit_marks(worker, worker.task, ACTIVE, 0)
+    if done & WATERMARK:
+        async_wait.put_mark(worker, wait, worker.task_time().valve.watermark, m.now)
+    held.turns_idle = 1 if done & IDLE else 0
+    async_wait.run_mails(worker, wait, m.now)
+    _turn_idle(worker, held)
+
+
+@part_of(EVENT_TIME)
+def _turn_idle(worker: Worker, held: KernelRequests) -> None:
+    """Say that no watermark comes, if that waited for the one in hand."""
+    if held.turns_idle == 1 and held.queue.hand == NONE:
+        held.turns_idle = 0
+        emit_marks(worker, worker.task, IDLE, 0)
 
 
 @part_of(REQUESTS)
@@ -92,13 +128,25 @@ def is_cached(m: KernelMemory, held: KernelRequests, wait: Wait, element: Elemen
 def emit(worker: Worker, wait: Wait, element: Element) -> None:
     """Put out the record of an element that leaves the queue, unless its call had no result."""
     task = worker.task
-    if element.is_mark == 1 or element.outcome == EMPTY:
+    if element.is_mark == 1:
+        _emit_mark(worker, held_at(worker.m, task.requests), element.mark)
+        return
+    if element.outcome == EMPTY:
         return
     entry = wait.requests.entries[element.call.entries.head - 1]
     note_move(worker.m, worker.number, ANSWERED, entry.first // PLACES, entry.first % PLACES, 1)
     task.emitted = entry.emitted
+    if task.is_timed == 1:
+        task.stamp = entry.stamp
     task.answered += 1
     route_out(worker, task, 1)
+
+
+@part_of(EVENT_TIME)
+def _emit_mark(worker: Worker, held: KernelRequests, mark: int) -> None:
+    """Put out a watermark, unless the task has said that it is idle (``RecordWriterOutput``)."""
+    if worker.task_time().valve.is_idle == 0 or held.turns_idle == 1:
+        emit_marks(worker, worker.task, WATERMARK, mark)
 
 
 # ---- what a checkpoint keeps
@@ -116,15 +164,19 @@ def queued_bytes(m: KernelMemory, held: KernelRequests) -> int:
 
 @part_of(REQUESTS)
 def keep_queue(m: KernelMemory, held: KernelRequests) -> None:
-    """Copy the records in the queue, complete ones included, to where a cut takes them from."""
+    """Copy what is in the queue, complete or not, to where a cut takes it from."""
     elements, kept = element_rows(m, held.elements, held.element_count), held.kept
     entries = entry_rows(m, held.entries, held.entry_count)
     place, count = held.queue.head, 0
     while place != NONE and count < held.kept_most:
-        entry = entries[elements[place - 1].call.entries.head - 1]
-        copy_entry(entry, entry_rows(m, kept, held.kept_most)[count])
+        element, copy = elements[place - 1], entry_rows(m, kept, held.kept_most)[count]
+        if element.is_mark == 1:
+            copy.count = 0
+            copy.stamp = element.mark
+        else:
+            copy_entry(entries[element.call.entries.head - 1], copy)
         count += 1
-        place = elements[place - 1].next
+        place = element.next
     held.kept_count = count
 
 
@@ -135,13 +187,15 @@ def copy_entry(entry: Entry, copy: Entry) -> None:
     copy.size = entry.size
     copy.emitted = entry.emitted
     copy.tries = entry.tries
+    copy.stamp = entry.stamp
 
 
 def put_queue_back(m: KernelMemory, held: KernelRequests, requests: Requests) -> None:
-    """Have the records of a restored queue called again before any other, in their order."""
+    """Have the elements of a restored queue put in again before any other, in their order."""
     taken = held.taken
     for copy in entry_rows(m, held.kept, held.kept_most)[: held.kept_count]:
         place = new_entry(requests, copy.first, copy.count, copy.size, copy.emitted)
+        requests.entries[place - 1].stamp = copy.stamp
         if taken.head == NONE:
             taken.head = place
         else:
@@ -171,7 +225,8 @@ def _places(m: KernelMemory, held: KernelRequests) -> Iterator[int]:
     for first in (held.queue.head, held.queue.hand):
         place = first
         while place != NONE:
-            yield entries[elements[place - 1].call.entries.head - 1].first
+            if elements[place - 1].is_mark == 0:
+                yield entries[elements[place - 1].call.entries.head - 1].first
             place = elements[place - 1].next
     if held.taken.head != NONE:
         yield entries[held.taken.head - 1].first

@@ -63,6 +63,8 @@ class KernelRequests:
     """Entries of the buffer that the last checkpoint kept."""
     kept_acknowledged: int = 0
     """Records acknowledged by then."""
+    turns_idle: int = 0
+    """1: it says that it is idle once the watermark in hand is in its queue."""
     into_round: int = 0
     """Of a lookup: work between the start of a round and its last call, units."""
     entries: int = rows(Entry, "entry_count", lambda held: held.writer.used)

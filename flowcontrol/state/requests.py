@@ -38,6 +38,9 @@ class Entry:
     """1: the answer of the request in which they are will say that they failed."""
     tries: int = 0
     """Requests in which they have been."""
+    stamp: int = 0
+    """Event time and id of the record of an operator; of a watermark that a checkpoint has kept,
+    which is an entry without records, that watermark."""
 
 
 @dataclass(slots=True)

@@ -13,11 +13,14 @@ import pytest
 
 from flowcontrol import audit
 from flowcontrol.ledger import exchange
+from flowcontrol.virtual.clock import run_job
 from modules import load
 
 cases = load("tests/live/cases.py")
 driver = load("tests/live/driver.py")
+held = load("tests/live/window_runs.py")
 runs = load("tests/live/runs.py")
+timing = load("tests/live/timing.py")
 
 CALLS: dict[str, Any] = {
     "style": "await", "latency_ms": 250, "latency_distribution": "exponential", "in_flight": 40,
@@ -83,3 +86,25 @@ def test_rows_that_overtake_others_come_once(
     assert len(found) == last.records_in["sink"] == last.records_out["enrich"]
     assert 0.7 < len(found) / last.records_in["enrich"] < 0.9
     assert found != sorted(found)
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+def test_windows_behind_calls_are_those_of_the_virtual_clock(
+    ordered: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Watermarks wait in the queue on both clocks; the driver dies twice."""
+    monkeypatch.setattr(exchange, "TRIM_EVERY", 1)
+    case = timing.every_window(cases)["again"]
+    calls = {**CALLS, "latency_ms": 150, "in_flight": 30, "ordered": ordered}
+    case["stages"][1] = {"name": "first", "record_bytes": 200, "requests": calls}
+    case["stages"][2]["window"] = {"kind": "tumbling", "size_s": 0.2, "keys": 9}
+    job = runs.job_of(case)
+    driver.Driver(job, tmp_path / "run", driver.dying_in({5, 11})).run()
+    held.assert_is_virtual(job, tmp_path / "run", runs)
+    times = run_job(job).tables["time"].to_pandas()
+    assert times.fired.max() >= 8
+    waits = (
+        times[times.stage == "first"].watermark_s
+        - times[times.stage == "second"].watermark_s.to_numpy()
+    )
+    assert waits.max() > 0.1

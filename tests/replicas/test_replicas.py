@@ -56,6 +56,15 @@ LOOKUPS: dict[str, Any] = {
     "style": "lookup", "latency_ms": 9, "errors": {"request": 0.1}, "cache": {"hit": 0.6},
     "retry": {"attempts": 2, "delay_ms": 7},
 }  # fmt: skip
+TIMED: dict[str, Any] = {
+    "round_ms": 10,
+    "stages.source.event_time": {"out_of_orderness_s": 0.05},
+    "stages.source.watermark": {"delay_s": 0.05},
+    "stages.map.parallelism": 2,
+    "stages.sink.window": {"kind": "tumbling", "size_s": 0.1, "keys": 5},
+    "options.pipeline.auto-watermark-interval": "20ms",
+    "options.metrics.latency.interval": "30ms",
+}
 BRIEF = [{"at_s": 0, "rate": 20000}, {"at_s": 1, "rate": 0}]
 SCENARIOS: dict[str, tuple[str, dict[str, Any]]] = {
     "credits": ("three-stages", {}),
@@ -129,6 +138,11 @@ SCENARIOS: dict[str, tuple[str, dict[str, Any]]] = {
             "options.execution.checkpointing.interval": "100ms",
         },
     ),
+    "calls and watermarks": ("three-stages", {**TIMED, "stages.map.requests": CALLS}),
+    "calls in segments": (
+        "three-stages",
+        {**TIMED, "stages.map.requests": {**CALLS, "ordered": False, "in_flight": 4}},
+    ),
     "lookups": ("three-stages", {"round_ms": 10, "stages.map.requests": LOOKUPS}),
 }
 ROUNDS = 60
@@ -154,6 +168,8 @@ RESTARTS = {
     "calls in order": 5,
     "calls in any order": 3,
     "calls and barriers": 4,
+    "calls and watermarks": 3,
+    "calls in segments": 5,
     "lookups": 7,
 }
 """Rounds behind each of which all stages begin anew."""

@@ -205,5 +205,7 @@ def on_mark(worker: Worker, task: StreamTask, gates: Sequence[Gate]) -> None:
         done = on_status(time.valve, worker.valve_channels(), place, is_idle)
     if done > 0 and task.has_window == 1:
         process_watermark(worker, task, done)
+    elif done > 0 and task.awaits == 1:
+        worker.queue_marks(done)
     elif done > 0:
         emit_marks(worker, task, done, time.valve.watermark)
