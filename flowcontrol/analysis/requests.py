@@ -24,6 +24,7 @@ Limit = Literal[
     "destination",
     "in_flight",
     "window",
+    "bucket",
     "batches",
     "blocking",
     "producer",
@@ -53,6 +54,7 @@ ADVICE: Final[dict[Limit, str]] = {
     "of them in flight (in_flight)",
     "records": "have the destination spend less on a record (per_record_ms, per_kb_ms), or write "
     "from more subtasks",
+    "bucket": "raise rate_limiting.records_per_s if the destination takes more",
     "batches": "have requests leave full: raise batch_bytes, or make buffered a multiple of "
     "batch_records",
     "calls": "allow more calls in flight (in_flight), or keep answers (cache)",
@@ -69,6 +71,7 @@ _REASONS: Final[dict[Limit, str]] = {
     "producer": "as many requests as may be are in flight",
     "records": "the destination spends nearly all of its time on the records themselves",
     "window": "rate limiting holds requests back",
+    "bucket": "it has sent as many records as its own rate limit allows",
     "batches": "requests leave before they are full",
     "calls": "as many calls as may be are in flight",
     "order": "its queue is full of records that are answered and not the next in order",
@@ -166,6 +169,8 @@ def limit_of(stage: Stage, found: Mapping[str, Any]) -> Limit | None:
         return "producer" if requests.is_producer else "blocking"
     if found["in_flight"] >= FULL * requests.in_flight_most:
         return "in_flight"
+    if requests.bucket is not None:
+        return "bucket"
     window = found["window"]
     if window is not None and window["mean"] < FULL * requests.window_most:
         return "window"

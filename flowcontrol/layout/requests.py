@@ -156,7 +156,10 @@ def lru_hits(weights: Sequence[int], rows: int) -> float:
 
 def new_writer(requests: Requests, settings: WriterSettings) -> SinkWriter:
     """Return a writer at the start of a run."""
+    limiting = requests.bucket
     found = SinkWriter(window=requests.first_window)
+    if limiting is not None:
+        found.bucket = _bucket(limiting.records_per_s, limiting.burst_s)
     start_interval(settings, found, 0)
     return found
 

@@ -96,14 +96,16 @@ else:
 
 
 class RateLimiting(f.Mapping):
-    """How a writer limits the records in flight by what fails."""
+    """How a writer limits the records in flight by what fails, or the records that it sends."""
 
-    quiet = frozenset({"initial", "increase", "decrease", "threshold"})
+    quiet = frozenset({"initial", "increase", "decrease", "threshold", "records_per_s", "burst_s"})
 
     initial: Records | None = f.key("RateLimiting.initial")
     increase: Records = f.key("RateLimiting.increase", 10)
     decrease: Factor | None = f.key("RateLimiting.decrease")
     threshold: Records | None = f.key("RateLimiting.threshold")
+    records_per_s: LimitedRate | None = f.key("RateLimiting.records_per_s")
+    burst_s: f.PositiveSeconds = f.key("RateLimiting.burst_s", Fraction(1))
 
 
 class Limit(f.Mapping):
@@ -437,8 +439,33 @@ class Requests(f.Mapping):
 
     @property
     def limiting(self) -> RateLimiting | None:
-        """How the records in flight are limited; None: not at all."""
+        """How the records in flight are limited by what fails; None: not at all."""
+        return None if self.bucket is not None else self._limiting
+
+    @property
+    def bucket(self) -> RateLimiting | None:
+        """How the records that are sent are limited; None: not at all."""
+        own = self._limiting
+        return None if own is None or own.records_per_s is None else own
+
+    @property
+    def _limiting(self) -> RateLimiting | None:
         return None if self.rate_limiting == "none" or not self.is_async else self.rate_limiting
+
+    @property
+    def has_two_limitings(self) -> bool:
+        """Whether there is a token bucket, and keys of congestion control."""
+        own = self.bucket
+        keys = frozenset({"initial", "increase", "decrease", "threshold"})
+        return own is not None and not keys.isdisjoint(own.model_fields_set)
+
+    @property
+    def is_bucket_too_small(self) -> bool:
+        """Whether a full request needs more tokens than the bucket ever has."""
+        own = self.bucket
+        if own is None or own.records_per_s is None:
+            return False
+        return self.batch_most > max(Fraction(1), own.records_per_s * own.burst_s)
 
     @property
     def decrease(self) -> Fraction:

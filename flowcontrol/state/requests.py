@@ -188,6 +188,20 @@ class WriterSettings:
 
 
 @dataclass(slots=True)
+class Bucket:
+    """A limit of a destination, or of a writer itself, as a token bucket, in billionths."""
+
+    rate: int = 0
+    """Tokens a second, thousandths; constant. 0: there is no limit."""
+    most: int = 0
+    """The most that it holds, billionths of a token; constant."""
+    tokens: int = 0
+    """What it holds, billionths of a token."""
+    filled_us: int = 0
+    """When it was filled last, microseconds."""
+
+
+@dataclass(slots=True)
 class SinkWriter:
     """How far a writer is (``AsyncSinkWriter``)."""
 
@@ -199,6 +213,10 @@ class SinkWriter:
     """Requests in flight."""
     in_flight_records: int = 0
     """Records in flight, as far as the window knows: those that were asked for."""
+    bucket: Bucket = field(default_factory=Bucket)
+    """Of the records that it may send, without a window."""
+    looks: int = NEVER
+    """When there are tokens for the request that waits, and nothing is in flight."""
     timer: int = NEVER
     """When the buffer's timer fires."""
     next_at: int = NEVER
@@ -260,20 +278,6 @@ class SinkWriter:
     send_time: int = NEVER
     """Time between sending and answer of the request that was answered last
     (``currentSendTime``)."""
-
-
-@dataclass(slots=True)
-class Bucket:
-    """A limit of a destination as a token bucket. It counts in billionths."""
-
-    rate: int = 0
-    """Tokens a second, thousandths; constant. 0: there is no limit."""
-    most: int = 0
-    """The most that it holds, billionths of a token; constant."""
-    tokens: int = 0
-    """What it holds, billionths of a token."""
-    filled_us: int = 0
-    """When it was filled last, microseconds."""
 
 
 @dataclass(slots=True)

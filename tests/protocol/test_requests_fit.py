@@ -41,6 +41,13 @@ def test_requests_fit(narrow: type[int], records: int, size: int) -> None:
         bucket = requests.Bucket(*map(narrow, (rate, most, 0, 0)))
         now = narrow(RANGES["us"][1])
         assert destination.take_tokens(bucket, narrow(records), now) >= 1
+        # A scenario refuses requests of more records than a bucket holds.
+        own = requests.WriterSettings(retry=requests.Backoff(unit_us=narrow(ROUND_US)))
+        writer = requests.SinkWriter(bucket=bucket)
+        asked = narrow(min(records, most // destination.WHOLE))
+        last = narrow(RANGES["us"][1] // ROUND_US)
+        assert rate_limiting.us_of(own, last) <= now
+        assert rate_limiting.tokens_at(own, writer, asked, last) > last
     delays = waits.WaitSettings(delay=narrow(10**11), multiplier=narrow(1000 * 1000))
     wait = waits.Wait(delays, waits.WaitQueue(last_delay=narrow(10**11)), [], held)
     assert async_wait._next_delay(wait, narrow(2)) == 0

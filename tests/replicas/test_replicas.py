@@ -103,6 +103,17 @@ SCENARIOS: dict[str, tuple[str, dict[str, Any]]] = {
         "dynamodb-throttled",
         {"round_ms": 10, "stages.sink.parallelism": 3, "stages.sink.requests": REQUESTS},
     ),
+    "a token bucket": (
+        "dynamodb-throttled",
+        {
+            "round_ms": 10,
+            "stages.sink.parallelism": 3,
+            "stages.sink.requests": {
+                **REQUESTS,
+                "rate_limiting": {"records_per_s": 70, "burst_s": 0.2},
+            },
+        },
+    ),
     "a producer": (
         "jdbc-nightly",
         {"round_ms": 10, "stages.sink.parallelism": 3, "stages.sink.requests": PRODUCER},
@@ -161,6 +172,7 @@ RESTARTS = {
     "a throttle": 4,
     "grants of records": 3,
     "requests": 5,
+    "a token bucket": 4,
     "requests that block": 5,
     "a producer": 5,
     "transactions": 4,

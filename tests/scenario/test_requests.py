@@ -51,6 +51,16 @@ def read(guarantee: str = "at-least-once", **keys: Any) -> Requests:
         ({"like": "kafka", "partitions": 0}, "partitions", "at least 1"),
         ({"style": "producer"}, "like", "in_flight, batch_bytes, buffered_bytes"),
         ({"like": "jdbc", "partitions": 2}, "partitions", "have no partitions"),
+        (
+            {"like": "dynamodb", "rate_limiting": {"records_per_s": 99, "increase": 2}},
+            "rate_limiting.records_per_s",
+            "has no window",
+        ),
+        (
+            {"like": "dynamodb", "rate_limiting": {"records_per_s": 24}},
+            "rate_limiting.burst_s",
+            "fewer than a request of 25 records",
+        ),
         ({"like": "dynamodb", "buffered": 25}, "buffered", "not above batch_records"),
         ({"like": "dynamodb", "record_bytes_max": 16_000_001}, "record_bytes_max", "batch_bytes"),
     ],

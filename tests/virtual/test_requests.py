@@ -140,6 +140,18 @@ def test_the_mean_window_of_requests_that_fail(failing: float) -> None:
     assert sent == pytest.approx(20 * (1 - failing) / (failing / 2), rel=0.02)
 
 
+def test_a_token_bucket_sends_what_the_destination_takes() -> None:
+    """Nothing is refused, where congestion control finds the limit by what is."""
+    limit = {"records_per_s": 500}
+    own, found = (
+        run(2000, limit=limit, latency_ms=20, **limiting)["requests"]
+        for limiting in ({"rate_limiting": {"records_per_s": 500}}, {})
+    )
+    assert grown(own, "records_acknowledged") == pytest.approx(500, rel=0.01)
+    assert own.records_throttled.max() == 0 and own.window.isna().all()
+    assert grown(found, "records_throttled") > 0
+
+
 def test_a_latency_may_change() -> None:
     rows = run(
         2000, latency_ms=[{"at_s": 0, "ms": 20}, {"at_s": 15, "ms": 80}], rate_limiting="none"

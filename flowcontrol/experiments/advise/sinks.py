@@ -64,6 +64,14 @@ def _in_flight(subject: Subject, stage: Stage, own: Requests) -> Iterator[Change
         limiting = {**_stated(subject, stage).get("rate_limiting", {}), "decrease": 0.5}
         text = f"{name} {float(own.decrease):g}"
         yield Change("rate limiting", text, ((path, limiting),), "less is refused and sent again")
+    if own.limiting is not None and own.limit is not None and own.limit.records_per_s is not None:
+        rate = float(own.limit.records_per_s) / (stage.parallelism if own.shares_limit else 1)
+        burst = max(1.0, own.batch_most / rate)
+        keys = (
+            (_path(subject, stage, "rate_limiting"), {"records_per_s": rate, "burst_s": burst}),
+        )
+        name = f"a token bucket of {rate:g} records/s in each subtask of {stage.name}"
+        yield Change("rate limiting", name, keys, "it sends what the destination takes")
 
 
 def _calls(subject: Subject, stage: Stage, own: Requests) -> Iterator[Change]:

@@ -34,6 +34,7 @@ from flowcontrol.protocol.requests.rate_limiting import (
     register_answer,
     register_request,
     should_block,
+    tokens_at,
 )
 from flowcontrol.state.requests import NEVER, NONE, Request, Requests
 from flowcontrol.state.tasks import Worker
@@ -104,13 +105,13 @@ def _go_on(worker: Worker, requests: Requests, now: int, has_mail: int) -> None:
     """Go on as far as nothing has to be waited for; ``has_mail``: 1 after a mail."""
     settings, writer = requests.settings, requests.writer
     while writer.is_draining == 1:
-        if _may_send(requests) == 0:
+        if _waits(requests, now) == 1:
             return
         _send(worker, requests, now)
         if writer.buffer.records == 0:
             writer.is_draining = 0
     while writer.waits == WRITING:
-        if _may_send(requests) == 0:
+        if _waits(requests, now) == 1:
             return
         _send(worker, requests, now)
         if writer.buffer.records < settings.buffered:
@@ -133,7 +134,7 @@ def _go_on_ending(worker: Worker, requests: Requests, now: int, has_mail: int) -
                 return
             has_mail = 0
             writer.waits = ENDING_FLUSH
-        if _may_send(requests) == 0:
+        if _waits(requests, now) == 1:
             return
         _send(worker, requests, now)
         writer.waits = ENDING
@@ -180,17 +181,33 @@ def _start_timer(requests: Requests, now: int) -> None:
         note_next(writer, writer.timer)
 
 
-def _may_send(requests: Requests) -> int:
+def _may_send(requests: Requests, now: int) -> int:
     """Tell whether the next request need not wait, even if it is of nothing: 1 if so."""
     settings, writer = requests.settings, requests.writer
     records = min(most_in_batch(settings, writer), writer.buffer.records)
-    return 1 - should_block(settings, writer, records)
+    return 1 - should_block(settings, writer, records, now)
+
+
+def _waits(requests: Requests, now: int) -> int:
+    """Tell whether the next request has to wait for a mail: 1 if so.
+
+    Without requests in flight no mail need come: the task then looks for tokens again and again
+    (FLINK-38096; before that it hangs).
+    """
+    settings, writer = requests.settings, requests.writer
+    if _may_send(requests, now) == 1:
+        return 0
+    if writer.in_flight == 0 and writer.bucket.rate > 0:
+        records = min(most_in_batch(settings, writer), writer.buffer.records)
+        writer.looks = tokens_at(settings, writer, records, now)
+        note_next(writer, writer.looks)
+    return 1
 
 
 def _send_full(worker: Worker, requests: Requests, now: int) -> None:
     """Send full requests as far as none has to wait (``nonBlockingFlush``)."""
     settings, writer = requests.settings, requests.writer
-    while _may_send(requests) == 1:
+    while _may_send(requests, now) == 1:
         is_full = writer.buffer.records >= most_in_batch(settings, writer)
         if not is_full and writer.buffer.nbytes < settings.batch_bytes:
             return
@@ -206,7 +223,7 @@ def _send(worker: Worker, requests: Requests, now: int) -> None:
     request = requests.slots[free_slot(requests) - 1]
     nbytes = settings.batch_bytes
     take_records(requests, writer.buffer, request.entries, asked, nbytes)
-    register_request(writer, asked)
+    register_request(settings, writer, asked, now)
     note_sent(writer, request, asked, now)
     request.expires = NEVER if settings.timeout == NEVER else now + settings.timeout
     worker.submit(requests, request, now)
@@ -218,9 +235,13 @@ def _send(worker: Worker, requests: Requests, now: int) -> None:
 
 
 def _run_mail(worker: Worker, requests: Requests, now: int) -> None:
-    """Act on what is due first: answers by their number, then timeouts likewise, then the timer."""
+    """Act on what is due first: tokens, answers and timeouts by their number, then the timer."""
     writer, first, is_timeout = requests.writer, NONE, 0
     at = writer.next_at
+    if writer.looks == at:
+        writer.looks = NEVER
+        _find_next(requests)
+        return
     for number in range(len(requests.slots)):
         request = requests.slots[number]
         if request.number == 0 or (request.due != at and request.expires != at):
@@ -267,6 +288,7 @@ def _find_next(requests: Requests) -> None:
     """Find out when the next mail is due."""
     writer = requests.writer
     writer.next_at = writer.timer
+    note_next(writer, writer.looks)
     if writer.in_flight == 0:
         return
     for number in range(len(requests.slots)):

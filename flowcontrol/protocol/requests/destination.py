@@ -17,10 +17,8 @@ LONGEST_US = 1.0e16
 """Time of an answer that no run sees, microseconds."""
 
 
-def take_tokens(bucket: Bucket, wanted: int, now_us: int) -> int:
-    """Take as many tokens as there are, at most ``wanted``; return how many; all without limit."""
-    if bucket.rate == 0:
-        return wanted
+def fill(bucket: Bucket, now_us: int) -> None:
+    """Put the tokens into a bucket that have become due since it was filled last."""
     missing = bucket.most - bucket.tokens
     since_us = now_us - bucket.filled_us
     if since_us > missing // bucket.rate:
@@ -28,6 +26,13 @@ def take_tokens(bucket: Bucket, wanted: int, now_us: int) -> int:
     else:
         bucket.tokens += since_us * bucket.rate
     bucket.filled_us = now_us
+
+
+def take_tokens(bucket: Bucket, wanted: int, now_us: int) -> int:
+    """Take as many tokens as there are, at most ``wanted``; return how many; all without limit."""
+    if bucket.rate == 0:
+        return wanted
+    fill(bucket, now_us)
     count = min(wanted, bucket.tokens // WHOLE)
     bucket.tokens -= count * WHOLE
     return count

@@ -187,7 +187,10 @@ def test_an_asynchronous_sink_is_given_more_in_flight_and_larger_requests() -> N
     at = "stages.sink.requests."
     assert sink_changes(requests=requests) == {
         "requests in flight": [{at + "in_flight": count} for count in (200, 100, 25)],
-        "rate limiting": [{at + "rate_limiting": {"decrease": 0.5}}],
+        "rate limiting": [
+            {at + "rate_limiting": {"decrease": 0.5}},
+            {at + "rate_limiting": {"records_per_s": 50, "burst_s": 10}},
+        ],
         "batches": [
             {at + "batch_records": 1000},
             {at + "batch_records": 4000, at + "buffered": 16000},

@@ -12,12 +12,14 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from flowcontrol.protocol.requests import writers
 from flowcontrol.protocol.requests.blocking import start_interval
+from flowcontrol.protocol.requests.destination import WHOLE
 from flowcontrol.protocol.requests.entries import new_entry, split_entry
 from flowcontrol.state.requests import (
     NEVER,
     NONE,
     Batch,
     BatchQueue,
+    Bucket,
     Entry,
     EntryList,
     Request,
@@ -25,6 +27,12 @@ from flowcontrol.state.requests import (
     SinkWriter,
     WriterSettings,
 )
+
+
+def bucket(rate: int, most: int) -> Bucket:
+    """Return a full bucket: tokens a second, and the most that it holds."""
+    return Bucket(rate * 1000, most * WHOLE, most * WHOLE)
+
 
 SMALL, LARGE = 4, 100
 """Bytes of a record up to 200, and of one above, which Flink's test sink fails once."""
@@ -49,6 +57,7 @@ class Sink:
     window: int | None = None  # At first; by default the threshold
     fails: Callable[[list[int]], Iterable[int]] = lambda values: ()
     size: Callable[[int], int] = lambda value: SMALL if value <= 200 else LARGE
+    bucket: Bucket = field(default_factory=Bucket)
     capacity: int = 2_000
     now: int = 0
     stored: list[int] = field(default_factory=list)
@@ -61,7 +70,7 @@ class Sink:
         window = self.settings.threshold if self.window is None else self.window
         self.state = Requests(
             self.settings,
-            SinkWriter(window=window),
+            SinkWriter(window=window, bucket=self.bucket),
             [Entry() for _ in range(self.capacity)],
             [Request() for _ in range(self.settings.in_flight)],
             [Batch() for _ in range(self.settings.memory // self.settings.batch_bytes)],
@@ -73,6 +82,10 @@ class Sink:
     def writer(self) -> SinkWriter:
         """The writer's state."""
         return self.state.writer
+
+    def sent_at(self) -> list[tuple[int, int]]:
+        """Return when each request was sent, and of how many records."""
+        return [(at, len(values)) for at, values in self.sent]
 
     # ---- what a worker does
 

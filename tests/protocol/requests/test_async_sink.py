@@ -12,7 +12,7 @@ from flowcontrol.protocol.requests.async_sink import put_back
 from flowcontrol.protocol.requests.entries import new_entry
 from flowcontrol.protocol.requests.rate_limiting import scaled_down, scaled_up, should_block
 from flowcontrol.state.requests import SinkWriter, WriterSettings
-from tests.protocol.requests.sinks import Sink, once, settings
+from tests.protocol.requests.sinks import Sink, bucket, once, settings
 
 FAIL_ONCE = 200
 """Values above it fail once in Flink's test sink."""
@@ -169,15 +169,15 @@ def test_aimd(
 
 def test_requests_block_by_their_number_and_by_their_records() -> None:
     two = WriterSettings(in_flight=2, threshold=10)  # 19
-    assert should_block(two, SinkWriter(window=10, in_flight=2), 0) == 1
-    assert should_block(two, SinkWriter(window=10, in_flight=1), 0) == 0
+    assert should_block(two, SinkWriter(window=10, in_flight=2), 0, 0) == 1
+    assert should_block(two, SinkWriter(window=10, in_flight=1), 0, 0) == 0
     many = WriterSettings(in_flight=100, increase=1, threshold=4)  # 20
-    assert should_block(many, SinkWriter(window=4, in_flight=2, in_flight_records=4), 2) == 1
-    assert should_block(many, SinkWriter(window=4, in_flight=1, in_flight_records=2), 2) == 0
+    assert should_block(many, SinkWriter(window=4, in_flight=2, in_flight_records=4), 2, 0) == 1
+    assert should_block(many, SinkWriter(window=4, in_flight=1, in_flight_records=2), 2, 0) == 0
     narrow = WriterSettings(in_flight=100, threshold=100)  # 21, 22
-    assert should_block(narrow, SinkWriter(window=1), 2) == 1
-    assert should_block(narrow, SinkWriter(window=scaled_up(narrow, 1)), 2) == 0
-    assert should_block(narrow, SinkWriter(window=scaled_down(narrow, 2)), 2) == 1
+    assert should_block(narrow, SinkWriter(window=1), 2, 0) == 1
+    assert should_block(narrow, SinkWriter(window=scaled_up(narrow, 1)), 2, 0) == 0
+    assert should_block(narrow, SinkWriter(window=scaled_down(narrow, 2)), 2, 0) == 1
 
 
 def endless(**changes: int) -> WriterSettings:
@@ -315,3 +315,36 @@ def test_a_request_cut_by_bytes_takes_up_what_was_asked_for() -> None:  # 36
     sink = Sink(endless(in_flight=2, batch_bytes=30), latency=100).write(*range(40))
     assert (sink.sizes, sink.writer.in_flight_records) == ([7, 7], 16)
     assert (sink.until(100).sizes, sink.writer.in_flight_records) == ([7, 7, 7, 7], 20)
+
+
+# ---- a token bucket, as a strategy of one's own
+
+
+def test_a_bucket_without_requests_in_flight_looks_for_tokens() -> None:
+    """A request a second's tenth, whose answer comes before there are tokens for the next one."""
+    own = endless(in_flight=4, buffered=20, has_window=0)
+    sink = Sink(own, latency=50, bucket=bucket(100, 10))
+    sink.fill()
+    while sink.now < 450:
+        sink.until(sink.writer.next_at)
+        sink.fill()
+    assert sink.sent_at() == [(0, 10), (100, 10), (200, 10), (300, 10), (400, 10)]
+
+
+def test_a_bucket_with_requests_in_flight_waits_for_their_answers() -> None:
+    """The tokens of a request are there at 100, and nothing has the task look before 150."""
+    own = endless(in_flight=4, buffered=20, has_window=0)
+    sink = Sink(own, latency=150, bucket=bucket(100, 10))
+    sink.fill()
+    while sink.now < 450:
+        sink.until(sink.writer.next_at)
+        sink.fill()
+    assert sink.sent_at() == [(0, 10), (150, 10), (300, 10), (450, 10)]
+
+
+def test_a_bucket_lets_bursts_through() -> None:
+    own = endless(in_flight=4, buffered=50, has_window=0)
+    sink = Sink(own, latency=5, bucket=bucket(100, 30)).write(*range(45))
+    assert sink.sent_at() == [(0, 10), (0, 10), (0, 10)]
+    assert sink.end().until_free() == 155  # 15 tokens take 150 ms, an answer 5
+    assert sink.sent_at()[3:] == [(100, 10), (150, 5)]

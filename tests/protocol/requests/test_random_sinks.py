@@ -26,10 +26,12 @@ class AsyncSink(RuleBasedStateMachine):
         has_window=st.integers(0, 1),
         window=st.integers(1, 20),
         latency=st.integers(1, 20),
+        rate=st.sampled_from([0, 0, 60, 600]),
+        burst=st.integers(0, 9),
     )
     def begin(
         self, batch: int, more: int, in_flight: int, batch_bytes: int, buffer_time: int,
-        timeout: int, has_window: int, window: int, latency: int,
+        timeout: int, has_window: int, window: int, latency: int, rate: int, burst: int,
     ) -> None:  # fmt: skip
         """Begin with some settings."""
         own = sinks.settings(
@@ -37,7 +39,11 @@ class AsyncSink(RuleBasedStateMachine):
             buffer_time=buffer_time, timeout=timeout, has_window=has_window,
         )  # fmt: skip
         self.failing: set[int] = set()
-        self.sink = sinks.Sink(own, latency=latency, window=window, fails=self.fails, capacity=400)
+        self.rate, self.burst = rate, batch + burst
+        self.sink = sinks.Sink(
+            own, latency=latency, window=window, fails=self.fails, capacity=400,
+            bucket=sinks.bucket(rate, self.burst),
+        )  # fmt: skip
         self.patience = 0
         self.is_ended = False
 
@@ -74,7 +80,7 @@ class AsyncSink(RuleBasedStateMachine):
         self.sink.flush().until_free()
         assert self.sink.writer.in_flight == 0
         assert self.sink.writer.buffer.records < max(self.sink.settings.batch, 1) or (
-            self.sink.settings.has_window == 1
+            self.sink.settings.has_window == 1 or self.rate > 0
         )
 
     @invariant()
@@ -106,6 +112,12 @@ class AsyncSink(RuleBasedStateMachine):
         sink.until_free()
         sink.end().until_free()
         assert Counter(sink.acknowledged) == Counter(range(len(sink.values)))
+        if self.rate > 0:
+            taken = 0
+            for at, values in sink.sent:
+                taken += len(values)
+                assert taken <= self.burst + at * self.rate / 1000
+            event(f"a bucket: {len(sink.sent) > 3}")
         for name in ("failed", "timeouts", "doubled"):
             event(f"{name}: {getattr(sink.writer, name) > 0}")
 
