@@ -14,7 +14,8 @@ from placing import deployment
 from flowcontrol.layout.shares import weights_of_keys
 from flowcontrol.protocol.network.partitioners import channel_of_key, default_max_parallelism
 from flowcontrol.scenario import Edge, Scenario
-from flowcontrol.scenario.requests import MOST_LATENCY_MS, Requests
+from flowcontrol.scenario.request_parts import MOST_LATENCY_MS
+from flowcontrol.scenario.requests import Requests
 from flowcontrol.scenario.schedule import Schedule
 from flowcontrol.scenario.stage_models import Stage
 

@@ -18,7 +18,7 @@ from flowcontrol.layout.sketch import SOURCE, Number, Sketch
 from flowcontrol.scenario import fields as f
 from flowcontrol.scenario.connectors import CONNECTORS
 from flowcontrol.scenario.problems import known, show
-from flowcontrol.scenario.requests import MOST_LATENCY_MS
+from flowcontrol.scenario.request_parts import MOST_LATENCY_MS
 from flowcontrol.scenario.syntax import read_yaml_value
 from flowcontrol.scenario.system import SYSTEMS
 

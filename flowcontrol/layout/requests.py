@@ -15,7 +15,8 @@ from flowcontrol.protocol.requests.blocking import start_interval
 from flowcontrol.protocol.requests.destination import WHOLE
 from flowcontrol.protocol.service import CONSTANT, EXPONENTIAL, LOGNORMAL, MOST
 from flowcontrol.scenario.connectors import RetryDefaults
-from flowcontrol.scenario.requests import MOST_LATENCY_MS, Requests
+from flowcontrol.scenario.request_parts import MOST_LATENCY_MS
+from flowcontrol.scenario.requests import Requests
 from flowcontrol.state.async_wait import WaitSettings
 from flowcontrol.state.requests import (
     ASYNC,

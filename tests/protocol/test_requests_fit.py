@@ -14,8 +14,8 @@ from flowcontrol.protocol.requests import (
 )
 from flowcontrol.protocol.service import MOST
 from flowcontrol.scenario.fields import MAX_BYTES
-from flowcontrol.scenario.requests import MOST_LATENCY_MS
-from flowcontrol.scenario.requests import MOST_RECORDS as MOST_HELD
+from flowcontrol.scenario.request_parts import MOST_LATENCY_MS
+from flowcontrol.scenario.request_parts import MOST_RECORDS as MOST_HELD
 from flowcontrol.state import async_wait as waits
 from flowcontrol.state import requests
 from tests.protocol.test_fits import RANGES, ROUND_US, ends, fresh
