@@ -6,6 +6,8 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from flowcontrol.scenario import parse_scenario
 from flowcontrol.virtual import simulate
@@ -17,6 +19,7 @@ FULL: dict[str, Any] = {**VARYING, "latency_ms": 15, "in_flight": 6}
 """Six elements at a time, fewer than come, so the queue is full."""
 LOOKUP: dict[str, Any] = {"style": "lookup", "latency_ms": 2}
 RATE, ENDS_S = 400, 6
+EXAMPLES = max(4, settings.default.max_examples // 3)
 
 
 def run(
@@ -114,6 +117,18 @@ def test_a_checkpoint_holds_watermarks_too(ordered: bool) -> None:
     assert counted(tables) == counted(plain)
 
 
+def test_a_restored_watermark_is_not_sent_again_by_its_source() -> None:
+    """The source is silent from 2 s on: what windows hear of then was in the queue at 3 s."""
+    calls = {"style": "await", "latency_ms": 1500, "in_flight": 1000}
+    failures = [{"at_s": 3.1, "stage": "map", "subtask": 0}]
+    written = [{"at_s": 0, "rate": RATE}, {"at_s": 2, "rate": 0}, {"at_s": 10, "rate": RATE}]
+    options = {"execution.checkpointing.interval": "300ms"}
+    tables = run(calls, rate=written, failures=failures, options=options, duration_s=9)
+    assert tables["restarts"].running_s.iloc[0] < 5
+    before, behind = of(tables, "map", "watermark_s"), of(tables, "win", "watermark_s")
+    assert behind.loc[9] == before.loc[3] > behind.loc[3] + 0.5
+
+
 def test_an_idle_source_does_not_hold_windows_back() -> None:
     """IDLE passes by the queue once the watermark before it is in it; ACTIVE passes at once."""
     off = [{"at_s": 0, "rate": RATE}, {"at_s": 2, "rate": 0}, {"at_s": 4, "rate": RATE}]
@@ -135,3 +150,36 @@ def test_latency_markers_pass_by_the_queue() -> None:
     latency = tables["latency"]
     markers = latency[(latency.kind == "marker") & (latency.stage == "win")]
     assert 0 < markers.p99_ms.max() < 30
+
+
+@settings(max_examples=EXAMPLES, deadline=None)
+@given(
+    capacity=st.integers(1, 12), latency_ms=st.integers(1, 60), ordered=st.booleans(),
+    errors=st.sampled_from([0, 0.2]), subtasks=st.integers(1, 2),
+    interval_ms=st.sampled_from([5, 20, 200]), unaligned=st.booleans(),
+    fails_s=st.lists(st.floats(0.5, 4), max_size=2, unique=True),
+)  # fmt: skip
+def test_windows_miss_nothing_whatever_happens(
+    capacity: int, latency_ms: int, ordered: bool, errors: float, subtasks: int, interval_ms: int,
+    unaligned: bool, fails_s: list[float],
+) -> None:  # fmt: skip
+    """Queues that are full, failures, barriers that overtake, watermarks close to each other."""
+    calls = {
+        **VARYING, "latency_ms": latency_ms, "in_flight": capacity, "ordered": ordered,
+        "errors": {"request": errors}, "timeout_s": 1, "retry": {"attempts": 2, "delay_ms": 10},
+    }  # fmt: skip
+    rate = max(1, min(RATE, 200 * capacity // latency_ms))
+    written = [{"at_s": 0, "rate": rate}, {"at_s": 3, "rate": 0}]
+    options = {"pipeline.auto-watermark-interval": f"{interval_ms}ms"}
+    plain = run(None, subtasks, written, options=options)
+    options |= {
+        "execution.checkpointing.interval": "700ms",
+        "execution.checkpointing.unaligned.enabled": unaligned,
+    }
+    failures = [
+        {"at_s": round(at, 3), "stage": "map", "subtask": index % subtasks}
+        for index, at in enumerate(sorted(fails_s))
+    ]
+    tables = run(calls, subtasks, written, options=options, failures=failures, duration_s=60)
+    assert counted(tables) == counted(plain)
+    assert of(tables, "win", "late_records").max() == 0
