@@ -108,9 +108,7 @@ for stage in experiment["stages"]:
 
 # COMMAND ----------
 
-result = flowcontrol.emulate(
-    experiment, overrides=changes, out=out, overwrite=True
-)
+result = flowcontrol.emulate(experiment, overrides=changes, out=out, overwrite=True)
 show(result, "run")
 
 # COMMAND ----------

@@ -311,8 +311,7 @@ for at_s in (31, 34, 37):
     )
     (one,) = run.summary["restarts"]["failures"]
     found[at_s] = {
-        key: one[key]
-        for key in ("records_reprocessed", "catch_up_s", "expected_catch_up_s")
+        key: one[key] for key in ("records_reprocessed", "catch_up_s", "expected_catch_up_s")
     }
 ages = pd.DataFrame(found).T
 show(ages, "ages")
@@ -365,12 +364,7 @@ edges:
   - {from: map, to: sink, partitioner: rebalance}
 """)
 
-committed = flowcontrol.emulate(
-    two_phase,
-    clock="virtual",
-    out=out / "committed",
-    overwrite=True,
-)
+committed = flowcontrol.emulate(two_phase, clock="virtual", out=out / "committed", overwrite=True)
 guarantees = committed.summary["delivery"]["guarantees"]
 seen = pd.DataFrame(guarantees).set_index("guarantee").drop(columns="samples")
 show(seen, "seen")
