@@ -127,6 +127,8 @@ SCALINGS = _TABLES["scalings"]
 """What a run writes besides if its scenario has a controller (``scaling``)."""
 RESULTS_OF_WINDOWS = _TABLES["output"]
 """Columns that every table ``output/<stage>`` of a stage with a window has."""
+ROWS_OF_REQUESTS = _TABLES["output_of_requests"]
+"""Columns that the table of a sink with requests and an output has behind those of the rows."""
 
 RECORD, MARKER, ACKNOWLEDGED = "record", "marker", "acknowledged"
 """What a row of ``latency`` is about."""

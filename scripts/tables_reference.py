@@ -46,6 +46,7 @@ PLACES = {
     "samples": "`samples` in the folder of a run with `monitoring.sampling`",
     "metrics": "`metrics` in the folder of a run, unless its scenario says `metrics: false`",
     "output": "`output/<stage>` in the folder of a run, of each stage with a window",
+    "output_of_requests": "`output/<stage>` in the folder of a live run, of a sink with `requests`",
     "ledger": "`links/<sender>-<receiver>/ledger` in the folder of a live run; `ledger` in a link",
     "state": "`state` in the folder of a live run that checkpoints",
     "query_progress": "where [a listener](../monitoring.md) writes it",
@@ -90,6 +91,7 @@ def page() -> str:
         QUERY_PROGRESS,
         RESULTS,
         RESULTS_OF_WINDOWS,
+        ROWS_OF_REQUESTS,
         SCALINGS,
         STATE,
         TRACE,
@@ -99,10 +101,8 @@ def page() -> str:
     whole = [column for column in swept.columns if not column.name.endswith(SECOND_HALF)]
     kinds = (RESULTS, FAULT_TOLERANCE, EVENT_TIME, MACHINES, TRACE, MONITORING)
     runs = [one for kind in kinds for one in kind.values()]
-    found = {
-        one.name: one
-        for one in (*runs, SCALINGS, RESULTS_OF_WINDOWS, LEDGER, STATE, QUERY_PROGRESS)
-    }
+    outputs = (RESULTS_OF_WINDOWS, ROWS_OF_REQUESTS)
+    found = {one.name: one for one in (*runs, SCALINGS, *outputs, LEDGER, STATE, QUERY_PROGRESS)}
     found |= {
         "sweep": swept,
         "tuning": tuning_table((), tuple(known_before().values())),

@@ -25,6 +25,7 @@ from flowcontrol.records import (
     RESTARTS,
     RESULTS,
     RESULTS_OF_WINDOWS,
+    ROWS_OF_REQUESTS,
     SAMPLES,
     SCALINGS,
     STAGES,
@@ -44,6 +45,7 @@ CONTRACT = {
         "t_s edge sender receiver written released announced sent consumed credit backlog "
         "exclusive_free floating_held queued in_flight_records in_flight_bytes"
     ),
+    "output_of_requests": "stored_s acknowledged_s attempts",
     "latency": "t_s stage subtask kind count mean_ms p50_ms p90_ms p99_ms max_ms",
     "checkpoints": (
         "checkpoint_id kind status triggered_s ended_s e2e_ms is_unaligned state_bytes "
@@ -107,7 +109,7 @@ RUNS = (
     SAMPLES,
     METRICS,
 )
-TABLES = [*RUNS, RESULTS_OF_WINDOWS, LEDGER, STATE]
+TABLES = [*RUNS, RESULTS_OF_WINDOWS, ROWS_OF_REQUESTS, LEDGER, STATE]
 
 
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
@@ -217,7 +219,7 @@ def test_results_are_the_three_tables_and_cannot_be_changed() -> None:
 def test_tables_of_a_job_that_checkpoints_stand_beside_the_others() -> None:
     assert list(CHECKPOINT_RESULTS) == ["checkpoints", "checkpoint_tasks"]
     assert list(FAULT_TOLERANCE) == ["checkpoints", "checkpoint_tasks", "restarts", "delivery"]
-    assert set(CONTRACT) - {"ledger", "state", "output"} == FOLDERS
+    assert set(CONTRACT) - {"ledger", "state", "output", "output_of_requests"} == FOLDERS
     with pytest.raises(TypeError):
         FAULT_TOLERANCE["ledger"] = LEDGER  # type: ignore[index]
 

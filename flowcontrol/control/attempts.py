@@ -29,7 +29,7 @@ from flowcontrol.memory.cells import sparse, view
 from flowcontrol.memory.memory import Memory
 from flowcontrol.memory.part_fields import CUT_SLOTS, KernelCheckpoints
 from flowcontrol.memory.places import Ints
-from flowcontrol.memory.requests import lasting_places
+from flowcontrol.memory.requests import kept_entries, lasting_places
 from flowcontrol.memory.task_memory import all_cut_places
 from flowcontrol.protocol.network.partition_kinds import PIPELINED
 from flowcontrol.protocol.network.rounds import enqueue_message
@@ -192,6 +192,11 @@ class KernelAttempts:
         cells: list[int] = self._memory.cells[self._places[task].all].tolist()
         return cells
 
+    def kept_entries(self, task: int, cells: Sequence[int]) -> list[tuple[int, int]]:
+        """Return number and records of the entries of requests that such cells have."""
+        at = int(self._memory.tasks["requests"][task])
+        return kept_entries(at, self._places[task].all, cells) if at > 0 else []
+
     def put_back(self, checkpoint: int, task: int, kept: list[int]) -> None:
         """Know what a task kept of a checkpoint before this process was there."""
         self._cuts.note(checkpoint, task, np.array(kept, np.int64))
@@ -204,6 +209,8 @@ class KernelAttempts:
         for task in tasks:
             memory.tasks["status"][task] = f.ABSENT
             self._stop_waiting(task)
+            if task in self._own and memory.tasks["requests"][task] > 0:
+                q.note_end(memory.head, task, v.task_row(memory.head, task))
         gone = np.isin(memory.outs["sender"], tasks)
         for row in memory.tasks[memory.tasks["kind"] == f.CONNECTION]:
             first, length = int(row["union"]), w.FIFO_SLOTS + int(row["gates"])

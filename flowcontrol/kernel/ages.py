@@ -10,6 +10,7 @@ from flowcontrol.memory.cells import found_once, part_of, rows
 from flowcontrol.memory.parts import JOURNAL
 from flowcontrol.memory.places import FLAG_AGES, FLAG_RUNS, KernelMemory
 from flowcontrol.protocol.service import phase_at
+from flowcontrol.state.requests import Entry
 
 # --- Which records tasks move in a round: kept by the interpreted kernel for whoever moves rows.
 #
@@ -27,8 +28,14 @@ how many the task has taken up by then."""
 LATE = 3
 """A record that came too late for every window; ``records`` as of FIRED."""
 ANSWERED = 4
-"""A record leaves the queue of a task that calls a service: ``first`` is its channel, by its number
-at the receiver, ``second`` its number there."""
+"""Records leave the queue of a task that calls a service, or the destination of a sink has stored
+them: ``first`` is their channel, by its number at the receiver, ``second`` the number of the first
+one there."""
+
+
+PLACES = 1 << 40
+"""Numbers of records on a channel; the number of an entry of a task with requests is that of its
+channel, times this, and its own there."""
 
 
 class Move(NamedTuple):
@@ -39,6 +46,11 @@ class Move(NamedTuple):
     first: int
     second: int
     records: int
+    # Of a sink: in which round the answer comes, and in which its writer hears it, -1: never; and
+    # in how many requests they were.
+    due: int = -1
+    heard: int = -1
+    attempts: int = 0
 
 
 @part_of(JOURNAL)
@@ -46,6 +58,15 @@ def note_move(m: Any, task: int, kind: int, first: int, second: int, records: in
     """Note that a task moves records, if somebody wants to know."""
     if m.moves is not None:
         m.moves.append(Move(task, kind, first, second, int(records)))
+    return 0
+
+
+@part_of(JOURNAL)
+def note_stored(m: Any, task: int, entry: Entry, due: int, heard: int) -> int:
+    """Note that the destination of a sink has stored records, if somebody wants to know."""
+    if m.moves is not None:
+        place, attempts = divmod(entry.first, PLACES), entry.tries + 1
+        m.moves.append(Move(task, ANSWERED, *place, entry.count, due, heard, attempts))
     return 0
 
 

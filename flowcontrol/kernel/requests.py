@@ -3,7 +3,7 @@
 from flowcontrol.kernel import views as v
 from flowcontrol.kernel import waits
 from flowcontrol.kernel import writing as w
-from flowcontrol.kernel.ages import log_age, run_length, take_run
+from flowcontrol.kernel.ages import log_age, note_stored, run_length, take_run
 from flowcontrol.memory import fields as f
 from flowcontrol.memory.cells import part_of, rows, rows_of, state_of
 from flowcontrol.memory.parts import CHECKPOINTS, REQUESTS
@@ -68,9 +68,8 @@ def take_in(
     """Note the records that a task takes up from a channel; log their ages as those of any sink."""
     held = kernel_requests(m, task.requests)
     requests = requests_of(m, held)
-    size, first = v.gate_row(m, task.first_gate + task.gate).record_bytes, task.taken
-    if task.awaits == 1:
-        first = waits.place_in_hand(m, task)
+    size = v.gate_row(m, task.first_gate + task.gate).record_bytes
+    first = waits.place_in_hand(m, task)
     while count > 0:
         part = min(count, run_length(m, out.runs))
         emitted = take_run(m, out.runs, part)
@@ -304,10 +303,12 @@ def _draw_errors(
 
 
 @part_of(REQUESTS)
-def acknowledge(m: KernelMemory, task: f.KernelTask, entry: Entry) -> None:
-    """Log the ages of records that the destination has acknowledged."""
-    if m.is_tracked == 1:
-        log_age(m, kernel_requests(m, task.requests).seer, m.now - entry.emitted, entry.count)
+def acknowledge(m: KernelMemory, number: int, entry: Entry, due: int, heard: int) -> None:
+    """Log the ages of records that the destination has stored, if the task hears of it."""
+    note_stored(m, number, entry, due, heard)
+    if m.is_tracked == 1 and heard != NEVER:
+        held = kernel_requests(m, v.task_row(m, number).requests)
+        log_age(m, held.seer, heard - entry.emitted, entry.count)
 
 
 # ---- what a checkpoint keeps
@@ -357,14 +358,32 @@ def put_back(m: KernelMemory, task: f.KernelTask) -> None:
 
 def ends_in_flight(m: KernelMemory, task: f.KernelTask) -> tuple[int, int]:
     """Return the records in flight of a task that ends, and those that its destination stores."""
-    requests, flying, stored = requests_of(m, kernel_requests(m, task.requests)), 0, 0
+    requests = requests_of(m, kernel_requests(m, task.requests))
     if task.awaits == 1:
         return requests.writer.in_flight, 0
-    for request in requests.slots:
-        if request.number == 0:
-            continue
-        count, fails = request.entries.records, failing(requests, request.entries)
-        flying += count
-        if request.due != NEVER and not (requests.settings.is_whole == 1 and fails > 0):
-            stored += count - fails
-    return flying, stored
+    flying = [one.entries.records for one in requests.slots if one.number > 0]
+    stored = [one.entries.records - failing(requests, one.entries) for one in _stored_of(requests)]
+    return sum(flying), sum(stored)
+
+
+def note_end(m: KernelMemory, number: int, task: f.KernelTask) -> None:
+    """Note what the destination stores of the requests in flight of a task that ends."""
+    requests = requests_of(m, kernel_requests(m, task.requests))
+    for request in _stored_of(requests) if task.awaits == 0 else ():
+        place = request.entries.head
+        while place != NONE:
+            entry = requests.entries[place - 1]
+            if entry.fails == 0:
+                note_stored(m, number, entry, request.due, NEVER)
+            place = entry.next
+
+
+def _stored_of(requests: Requests) -> list[Request]:
+    """Return the requests in flight of which the destination stores what does not fail."""
+    return [
+        one
+        for one in requests.slots
+        if one.number > 0
+        and one.due != NEVER
+        and not (requests.settings.is_whole == 1 and failing(requests, one.entries) > 0)
+    ]

@@ -244,9 +244,9 @@ class KernelWorker:
         return q.queue_marks(self.m, self, done)
 
     @part_of(REQUESTS)
-    def acknowledge(self, entry: Entry, now: int) -> int:
-        """Log the ages of records that the destination has acknowledged."""
-        q.acknowledge(self.m, self.task, entry)
+    def acknowledge(self, entry: Entry, due: int, heard: int) -> int:
+        """Log the ages of records that the destination has stored, if the task hears of it."""
+        q.acknowledge(self.m, self.number, entry, due, heard)
         return 0
 
     # ---- checkpoints

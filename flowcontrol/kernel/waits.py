@@ -1,10 +1,10 @@
 """Operators that call a service: what is in their queue, and what leaves it for their outputs."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 
 from flowcontrol.kernel import views as v
 from flowcontrol.kernel import writing as w
-from flowcontrol.kernel.ages import ANSWERED, note_move
+from flowcontrol.kernel.ages import ANSWERED, PLACES, note_move
 from flowcontrol.memory import fields as f
 from flowcontrol.memory.cells import part_of, rows_of, state_of
 from flowcontrol.memory.parts import EVENT_TIME, REQUESTS
@@ -24,10 +24,6 @@ from flowcontrol.state.tasks import SERVER, Worker
 element_rows = rows_of(Element)
 entry_rows = rows_of(Entry)
 held_at = state_of(KernelRequests)
-
-PLACES = 1 << 40
-"""Numbers of records on a channel; the number of an entry of a task that calls a service is that of
-its channel, times this, and its own there."""
 
 
 @part_of(REQUESTS)
@@ -211,22 +207,24 @@ def put_queue_back(m: KernelMemory, held: KernelRequests, requests: Requests) ->
 
 def waiting_from(m: KernelMemory, task: f.KernelTask) -> dict[int, int]:
     """Return the number of the first record of each channel that waits for an answer, if any."""
+    held = held_at(m, task.requests)
+    entries, free = entry_rows(m, held.entries, held.entry_count), set[int]()
+    place = held.writer.free
+    while place != NONE:
+        free.add(place)
+        place = entries[place - 1].next
+    used = [i for i in range(held.writer.used) if i + 1 not in free]
+    return first_of_each((entries[i].first, entries[i].count) for i in used)
+
+
+def first_of_each(entries: Iterable[tuple[int, int]]) -> dict[int, int]:
+    """Return the lowest number of each channel.
+
+    ``entries``: of each its number and its records, 0 of a watermark.
+    """
     found = dict[int, int]()
-    for place in _places(m, held_at(m, task.requests)):
-        channel, number = divmod(place, PLACES)
-        found[channel] = min(number, found.get(channel, number))
+    for first, records in entries:
+        channel, number = divmod(first, PLACES)
+        if records > 0:
+            found[channel] = min(number, found.get(channel, number))
     return found
-
-
-def _places(m: KernelMemory, held: KernelRequests) -> Iterator[int]:
-    """Yield the numbers of the entries of the queue, in hand, and in service."""
-    entries = entry_rows(m, held.entries, held.entry_count)
-    elements = element_rows(m, held.elements, held.element_count)
-    for first in (held.queue.head, held.queue.hand):
-        place = first
-        while place != NONE:
-            if elements[place - 1].is_mark == 0:
-                yield entries[elements[place - 1].call.entries.head - 1].first
-            place = elements[place - 1].next
-    if held.taken.head != NONE:
-        yield entries[held.taken.head - 1].first

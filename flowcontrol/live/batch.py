@@ -29,7 +29,7 @@ from flowcontrol.ledger.exchange import Exchange, OutputTable, PackedFile
 from flowcontrol.ledger.ledger import KeptCut, Ledger, LedgerView, StateTable, create_ledger
 from flowcontrol.live.file_orders import StageOrders, WindowResults, joined
 from flowcontrol.live.folder import RunPaths
-from flowcontrol.live.rows import RESULT, SubtaskOrder, exchange_schema, sent_schema
+from flowcontrol.live.rows import RESULT, SubtaskOrder, exchange_schema, sent_schema, written_schema
 from flowcontrol.live.runtime import StageRuntime, links_heard, rounds_at_once, rounds_of_batch
 from flowcontrol.live.sink import StageSink, pieces_of
 from flowcontrol.live.stage_rows import released_of, with_texts, writers_of
@@ -87,7 +87,7 @@ class StageBatch:
         for place, member in enumerate(writers_of(plan)):
             sink = member.stage
             assert sink.output is not None
-            columns = sent_schema(job, stage, schema, rows)
+            columns = written_schema(sink, sent_schema(job, stage, schema, rows))
             table = OutputTable(paths.output(sink.output.path), columns, f"{run_id}/{sink.name}")
             if sink.guarantee == "exactly-once":
                 self._sinks[place] = StageSink(plan, member, table, run_id, first, job.round_us)

@@ -24,7 +24,8 @@ from flowcontrol.ledger.exchange import OutputTable
 from flowcontrol.live.folder import RunPaths
 from flowcontrol.live.rows import GROUP_BYTES, ROUND, EdgeOrder, SubtaskOrder, write_rows
 from flowcontrol.live.sink import staged_orders, staged_prefix
-from flowcontrol.live.stage_rows import SubtaskRound, WindowWork, writers_of
+from flowcontrol.live.stage_rows import SubtaskRound, Take, WindowWork, writers_of
+from flowcontrol.records import ROWS_OF_REQUESTS
 from flowcontrol.results.windows import (
     EMITTED,
     Aggregated,
@@ -123,6 +124,15 @@ def _work(done: SubtaskRound) -> WindowWork:
 Ints = npt.NDArray[np.int64]
 
 
+def answers(job: Job, stored: Sequence[Take]) -> pa.Table:
+    """Return the columns of rows that a destination has stored, a row each."""
+    each = np.array([(one.due, one.heard, one.attempts) for one in stored], np.int64).reshape(-1, 3)
+    due, heard, attempts = np.repeat(each, [one.records for one in stored], axis=0).T
+    due_s, heard_s = ((rounds + 1) * (job.round_us / 1e6) for rounds in (due, heard))
+    columns = [pa.array(due_s), pa.array(heard_s, mask=heard < 0), pa.array(attempts)]
+    return pa.table(columns, ROWS_OF_REQUESTS.arrow_schema())
+
+
 class StageOrders:
     """The orders of one stage."""
 
@@ -165,6 +175,7 @@ class StageOrders:
             group_rows=ROWS_OF_A_FILE,
             is_table=True,
             is_most_once=sink.guarantee == "at-most-once",
+            beside=None if sink.requests is None else answers(self._job, done.answered or ()),
         )
 
     def _edge(self, number: int, done: SubtaskRound, place: int, link: JobEdge) -> EdgeOrder:
@@ -206,4 +217,5 @@ def _joined(rows: Sequence[int], edges: Sequence[EdgeOrder]) -> EdgeOrder:
         edges[0],
         routes=np.concatenate([edge.routes for edge in edges]),
         parents=np.concatenate(parents),
+        beside=None if edges[0].beside is None else pa.concat_tables(edge.beside for edge in edges),
     )

@@ -14,6 +14,7 @@ from flowcontrol.control.task_orders import Restart
 from flowcontrol.kernel import views as v
 from flowcontrol.kernel.ages import ANSWERED, FIRED, LATE, ROUTED, TAKEN, Move
 from flowcontrol.kernel.reports import window_bytes
+from flowcontrol.kernel.waits import first_of_each, waiting_from
 from flowcontrol.layout.fault_tolerance import task_states
 from flowcontrol.layout.graph import JobVertex, Member
 from flowcontrol.layout.task_settings import is_timed
@@ -56,7 +57,8 @@ class _Reader:
         """Return what the subtask did."""
         task, first = self._task, self._replica.taken_before[self._number]
         takes = self._takes()
-        answered = None if task.awaits == 0 else self._answered()
+        has_rows = task.has_requests == 1 and bool(task.awaits == 1 or writers_of(self._plan))
+        answered = self._answered() if has_rows else None
         count = task.taken - first if answered is None else sum(one.records for one in answered)
         reports = [CheckpointReport(*row) for row in shares.reports if row[0] == self._number]
         return SubtaskRound(
@@ -70,7 +72,10 @@ class _Reader:
             [self._edge(place) for place in range(task.partitions)],
             *self._cursors(),
             reports,
-            [self._reaching(member) for member in writers_of(self._plan)],
+            [
+                self._reaching(member) if answered is None else np.arange(count)
+                for member in writers_of(self._plan)
+            ],
             None if task.has_window == 0 else self._windows(shares),
             answered,
         )
@@ -98,13 +103,14 @@ class _Reader:
         return found
 
     def _answered(self) -> list[Take]:
-        """Return the records that have left the queue of a task that calls a service."""
+        """Return the records that have left the queue, or that the destination has stored."""
         m, task, found = self._memory.head, self._task, list[Take]()
         gates = [v.gate_row(m, task.first_gate + i).first_channel for i in range(task.gates)]
         for move in self._moves:
             if move.kind == ANSWERED:
                 gate = sum(first <= move.first for first in gates) - 1
-                found.append(Take(gate, move.first - gates[gate], move.second, 1))
+                place = gate, move.first - gates[gate], move.second
+                found.append(Take(*place, move.records, move.due, move.heard, move.attempts))
         return found
 
     def _edge(self, place: int) -> EdgeWork:
@@ -254,9 +260,14 @@ class StageRestarts(Kept):
         m, index = self._memory.head, task - self._first
         row = v.task_row(m, task)
         nbytes = sum(self._sizes[index].full(cells[0])) + window_bytes(m, row)
-        counts = [v.gate_row(m, row.first_gate + gate).channels for gate in range(row.gates)]
-        ends = [len(cells) - sum(counts[gate:]) for gate in range(row.gates)]
-        processed = [cells[end : end + count] for end, count in zip(ends, counts, strict=True)]
+        kept = dict[int, int]()
+        if self._recovery is not None:
+            kept = first_of_each(self._recovery.attempts.kept_entries(task, cells))
+        channels, processed = self._channels(task), list[list[int]]()
+        for gate, own in enumerate(channels):
+            first = len(cells) - sum(len(one) for one in channels[gate:])
+            counts = zip(own, cells[first : first + len(own)], strict=True)
+            processed.append([min(count, kept.get(channel, count)) for channel, count in counts])
         text = json.dumps({"cells": cells, "processed": processed}, separators=(",", ":"))
         self.noted.append(KeptCut(checkpoint, self._plan.name, index, number, nbytes, text))
 
@@ -307,10 +318,12 @@ class StageRestarts(Kept):
 
     def _has_taken(self, index: int) -> bool:
         """Tell whether a subtask has taken up what was in flight to it."""
-        m = self._memory.head
-        ends = zip(self._channels(self._first + index), self.in_flight_to[index].until, strict=True)
+        m, task = self._memory.head, self._first + index
+        row = v.task_row(m, task)
+        waiting = {} if row.has_requests == 0 else waiting_from(m, row)
+        ends = zip(self._channels(task), self.in_flight_to[index].until, strict=True)
         return all(
-            v.in_row(m, channel).processed >= end
+            waiting.get(channel, v.in_row(m, channel).processed) >= end
             for own, until in ends
             for channel, end in zip(own, until, strict=True)
         )

@@ -14,7 +14,7 @@ to its senders. What was put in before stands with whoever is to remove it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -65,7 +65,7 @@ class Replica:
 
     - ``memory``: of it, before the first round; filled alike in every process.
     - ``own``: the tasks that run here; none where the others are only looked at.
-    - ``moves``: what they did with records in the last round.
+    - ``moves``: what they did with records in the last round, or what was done to them before it.
     - ``taken_before``: how many each had taken up before it.
     - ``machines``: what they share with others.
     - ``sees_turns``: whether a round that was run ends behind the turns of its connections.
@@ -79,6 +79,7 @@ class Replica:
         self._standing = Standing(memory)
         self.machines = SharedMachines(memory, self._standing, self.own)
         self.moves, self.taken_before = list[Move](), dict[int, int]()
+        self._take_moves()
         self._is_own = set(own)
         self._inputs = {task: list(inputs_of(memory, task)) for task in self.own}
         self._outputs = {task: list(outputs_of(memory, task)) for task in self.own}
@@ -112,9 +113,9 @@ class Replica:
         own = sorted(task for task in due if task in self._is_own)
         for i, task in enumerate(own):
             every[i] = task
-        self.moves = cast(Any, m).moves = []
         self.taken_before = {task: v.task_row(m, task).taken for task in self.own}
         run_tasks(m, every, len(own))
+        self._take_moves()
         queued, served = self.machines.take()
         m.round = number + 1
         for task in self.own:
@@ -124,6 +125,11 @@ class Replica:
         shares = self._published()
         shares.queued, shares.served, shares.machines = queued, served, self.machines.state
         return shares
+
+    def _take_moves(self) -> None:
+        """Take what the journal has, and begin a new one."""
+        journal: Any = self._head
+        self.moves, journal.moves = journal.moves or [], []
 
     def _begin(self) -> None:
         """Forget what is on its way between own tasks and others: it is somebody else's."""

@@ -20,12 +20,14 @@ from flowcontrol.errors import Problem, RunError, ScenarioError
 from flowcontrol.layout.replay import NO_KEYS, RowKeys
 from flowcontrol.ledger.exchange import PARTIAL, Span
 from flowcontrol.ledger.log import damage_named
+from flowcontrol.records import ROWS_OF_REQUESTS
 from flowcontrol.results.windows import result_schema
 from flowcontrol.spark.versions import freeze_loaded
 
 if TYPE_CHECKING:
     from flowcontrol.layout.graph import JobVertex
     from flowcontrol.layout.job import Job
+    from flowcontrol.scenario.stage_models import Stage
 
 
 # --- The rows that a subtask processes: made, replayed, or from the exchange log; their columns
@@ -211,7 +213,28 @@ def row_schemas(
         for other in others:
             _check_equal(plan, first, sent[first], other, sent[other])
         schemas[plan.name] = sent[first]
+        written_schema(plan.stage, sent[first])
     return schemas
+
+
+def written_schema(sink: Stage, sent: pa.Schema) -> pa.Schema:
+    """Return the columns of the table that a sink writes.
+
+    ``sent``: of the rows that it takes up, or of the results of its windows.
+
+    Raises ScenarioError if they have a column that the table has besides.
+    """
+    if sink.requests is None or sink.output is None:
+        return sent
+    own, taken = ROWS_OF_REQUESTS.arrow_schema(), {name.lower(): name for name in sent.names}
+    for name in own.names:
+        if name in taken:
+            text = (
+                f"its rows have a column {taken[name]}, and the table of a sink with requests has "
+                "one itself: rename it in the input, or remove output"
+            )
+            raise ScenarioError([Problem(f"stages.{sink.name}.output", text)])
+    return pa.schema([*sent, *own])
 
 
 def sent_schema(job: Job, stage: str, taken: pa.Schema, rows: RowKeys = NO_KEYS) -> pa.Schema:
@@ -265,6 +288,7 @@ class EdgeOrder:
     # Rows that an earlier attempt has emitted are left out: what a sink wrote of them is visible,
     # what was on its way is lost.
     is_most_once: bool = False
+    beside: pa.Table | None = None  # Further columns of the rows that come in
 
 
 @dataclass(frozen=True)
@@ -316,6 +340,9 @@ def write_rows(table: pa.Table, edge: EdgeOrder) -> dict[str, Any] | None:
         edge = _fresh(edge, table)
     if edge.is_table:
         table = table.select([name for name in table.column_names if name != ROUND])
+    if edge.beside is not None:
+        for field in edge.beside.schema:
+            table = table.append_column(field, edge.beside.column(field.name))
     if len(edge.routes) == 0:
         return None
     by_channel = np.argsort(edge.routes, kind="stable")

@@ -59,6 +59,10 @@ class Take:
     channel: int
     first: int  # Number of the first one on the channel
     records: int  # How many
+    # Of records that a destination has stored: see :class:`flowcontrol.kernel.ages.Move`.
+    due: int = -1
+    heard: int = -1
+    attempts: int = 0
 
 
 @dataclass(frozen=True)
@@ -92,8 +96,9 @@ class SubtaskRound:
     # made of; of a task with windows, which of its results.
     sinks: Sequence[Ints] = ()
     window: WindowWork | None = None  # None: its stage has no window
-    # Of a task that calls a service, which records have left its queue, in order: ``records`` is
-    # how many, and what goes out is made of them. None of another task.
+    # Of a task that calls a service, which records have left its queue, in order; of a sink with
+    # requests and an output, which its destination has stored. ``records`` is how many, and what
+    # goes out is made of them. None of another task.
     answered: Sequence[Take] | None = None
 
 

@@ -83,9 +83,9 @@ class WholeReplica(Replica):
             self._timeline.act(number)
         outputs = [c for task in self.own for c in outputs_of(self.memory, task)]
         sent = {channel: v.out_row(m, channel).sent for channel in outputs}
-        self.moves = cast(Any, m).moves = []
         self.taken_before = {task: v.task_row(m, task).taken for task in self.own}
         run_round(m, number)
+        self._take_moves()
         m.round = number + 1
         for task in range(m.tasks):
             settle_until(m, task, number + 1)

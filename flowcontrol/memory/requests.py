@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -160,6 +161,13 @@ def kept_places(memory: Memory, at: int) -> Ints:
     own = [at + cell(KernelRequests, name) for name in ("kept_count", "kept_acknowledged")]
     kept = held.kept + np.arange(held.kept_most * width(Entry))
     return np.concatenate([np.array(own, np.int64), kept])
+
+
+def kept_entries(at: int, places: Ints, cut: Sequence[int]) -> list[tuple[int, int]]:
+    """Return number and records of the entries that a cut has; ``places``: of its cells."""
+    first = int(np.flatnonzero(places == at + cell(KernelRequests, "kept_count"))[0])
+    of_each = (cut[first + 2 + cell(Entry, name) :: width(Entry)] for name in ("first", "count"))
+    return list(zip(*of_each, strict=False))[: cut[first]]
 
 
 def lasting_places(memory: Memory, at: int) -> Ints:

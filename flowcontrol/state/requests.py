@@ -27,7 +27,7 @@ class Entry:
     next: int = NONE
     """Place of the next one of its list; of a free one: of the next free one."""
     first: int = 0
-    """Number of the first record, among all that the task has taken up."""
+    """Number of the first record; each record of a task has its own."""
     count: int = 0
     """Records."""
     size: int = 0

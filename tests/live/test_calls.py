@@ -12,12 +12,14 @@ from typing import Any
 import pytest
 
 from flowcontrol import audit
+from flowcontrol.kernel import waits
 from flowcontrol.ledger import exchange
 from flowcontrol.virtual.clock import run_job
 from modules import load
 
 cases = load("tests/live/cases.py")
 driver = load("tests/live/driver.py")
+failing = load("tests/live/failing.py")
 held = load("tests/live/window_runs.py")
 runs = load("tests/live/runs.py")
 timing = load("tests/live/timing.py")
@@ -28,12 +30,15 @@ CALLS: dict[str, Any] = {
 }  # fmt: skip
 
 
-def calling(latency_ms: int = 100, subtasks: int = 1, **changes: Any) -> Any:
-    """Return a job with checkpoints whose source ends before it does, and so do all calls."""
-    case = cases.scenario(
+RATE = [{"at_s": 0, "rate": 150}, {"at_s": 1.5, "rate": 0}]
+
+
+def case_of(source: Any, latency_ms: int = 100, subtasks: int = 1, **changes: Any) -> Any:
+    """Return a job whose source has 150 records/s up to 1.5 s."""
+    return cases.scenario(
         "calls",
         [
-            cases.source(rate=[{"at_s": 0, "rate": 150}, {"at_s": 1.5, "rate": 0}]),
+            source,
             {
                 "name": "enrich",
                 "parallelism": subtasks,
@@ -46,6 +51,11 @@ def calling(latency_ms: int = 100, subtasks: int = 1, **changes: Any) -> Any:
         cluster={"task_managers": 3, "network_latency_ms": latency_ms},
         rounds=36,
     )
+
+
+def calling(**changes: Any) -> Any:
+    """Return a job with checkpoints whose source ends before it does, and so do all calls."""
+    case = case_of(cases.source(rate=RATE), **changes)
     case["options"]["execution.checkpointing.interval"] = "700ms"
     return runs.job_of(case)
 
@@ -64,7 +74,7 @@ def test_rows_wait_for_their_answers_and_leave_in_order(
 ) -> None:
     """Also where a batch holds three rounds; the exchange logs are trimmed in every one."""
     monkeypatch.setattr(exchange, "TRIM_EVERY", 1)
-    job = calling(latency_ms)
+    job = calling(latency_ms=latency_ms)
     crashes = driver.dying_in({6, 7, 13}) if dies else None
     driver.Driver(job, tmp_path, crashes).run()
     found = rows(job, tmp_path)
@@ -108,3 +118,27 @@ def test_windows_behind_calls_are_those_of_the_virtual_clock(
         - times[times.stage == "second"].watermark_s.to_numpy()
     )
     assert waits.max() > 0.1
+
+
+@pytest.mark.parametrize("barriers", [{}, failing.UNALIGNED])
+def test_rows_of_a_restored_queue_are_called_again(
+    barriers: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their files in the exchange log are long consumed; some of the rows had gone on."""
+    monkeypatch.setattr(exchange, "TRIM_EVERY", 1)
+    kept, real = list[int](), waits.put_queue_back
+
+    def noted(m: Any, held: Any, requests: Any) -> None:
+        kept.append(held.kept_count)
+        real(m, held, requests)
+
+    monkeypatch.setattr(waits, "put_queue_back", noted)
+    source = cases.source(rate=400, arrival_rate=RATE)
+    case = case_of(source, subtasks=2, ordered=False, in_flight=60)
+    failures = [{"at_s": 1.4, "task_manager": 1}, {"at_s": 1.9, "stage": "enrich", "subtask": 0}]
+    options = {**barriers, **failing.DEATHS}
+    job = runs.job_of(failing.failing(case, failures, 60, options))
+    driver.Driver(job, tmp_path).run()
+    found = Counter(rows(job, tmp_path))
+    assert sorted(found) == [("source", 0, number) for number in range(225)]
+    assert max(found.values()) > 1 and max(kept) > 10

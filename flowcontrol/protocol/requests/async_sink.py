@@ -7,7 +7,8 @@ Flink does in one call that may block (``write``, ``flush``) is a state here: :f
 while it waits, so the steps and their order are the same.
 
 The worker is whoever has the destination: ``submit`` says when the answer to a request comes, and
-which of its entries fail; ``acknowledge`` hears of those that did not.
+which of its entries fail; ``acknowledge`` hears of those that did not, when the answer came and
+when it was heard, NEVER after a timeout.
 """
 
 from flowcontrol.protocol.requests.common import (
@@ -273,7 +274,7 @@ def _answer(
     writer.timeouts += is_timeout
     if is_timeout == 1 and request.due != NEVER:
         writer.doubled += entries.records - failing(requests, entries)
-    settle(worker, requests, entries, is_timeout, now)
+    settle(worker, requests, entries, is_timeout, request.due, now)
     failed = writer.again
     register_answer(settings, writer, request.asked, failed.records)
     request.number = 0

@@ -147,7 +147,9 @@ def _answer(worker: Worker, requests: Requests, now: int) -> None:
     writer.in_flight = 0
     request.number = 0
     fails = failing(requests, request.entries)
-    settle(worker, requests, request.entries, settings.is_whole if fails > 0 else 0, now)
+    is_lost = settings.is_whole if fails > 0 else 0
+    stored = NEVER if is_lost == 1 else request.due
+    settle(worker, requests, request.entries, is_lost, stored, now)
     if fails == 0:
         request.tries = 0
         return

@@ -56,18 +56,22 @@ def note_answered(writer: SinkWriter, request: Request, now: int) -> None:
     writer.answers += 1
 
 
-def settle(worker: Worker, requests: Requests, entries: EntryList, is_lost: int, now: int) -> None:
+def settle(
+    worker: Worker, requests: Requests, entries: EntryList, is_lost: int, stored: int, now: int
+) -> None:
     """Acknowledge what did not fail of some entries, and gather the others in ``again``.
 
-    ``is_lost``: 1: all of them have failed.
+    - ``is_lost``: 1: all of them have failed.
+    - ``stored``: when the destination has stored what did not fail; NEVER: it has not.
     """
     writer = requests.writer
     while entries.records > 0:
         place = take_first(requests, entries)
         entry = requests.entries[place - 1]
+        if entry.fails == 0 and stored != NEVER:
+            worker.acknowledge(entry, stored, NEVER if is_lost == 1 else now)
         if entry.fails == 0 and is_lost == 0:
             writer.acknowledged += entry.count
-            worker.acknowledge(entry, now)
             free_entry(requests, place)
             continue
         entry.fails = 0

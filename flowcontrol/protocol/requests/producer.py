@@ -303,7 +303,7 @@ def _acknowledge(worker: Worker, requests: Requests, place: int, now: int) -> No
     """Give the memory of a batch back to the pool; all of it is stored."""
     writer, batch = requests.writer, requests.batches[place - 1]
     requests.queues[batch.partition].acknowledged += 1
-    settle(worker, requests, batch.entries, 0, now)
+    settle(worker, requests, batch.entries, 0, writer.next_at, now)
     writer.memory -= batch.memory
     batch.next = writer.free_batch
     writer.free_batch = place

@@ -99,9 +99,10 @@ class Sink:
         request.due = now + self.latency
         self._mark(request.entries, failing)
 
-    def acknowledge(self, entry: Entry, now: int) -> None:
+    def acknowledge(self, entry: Entry, due: int, heard: int) -> None:
         """Note which records were acknowledged."""
-        self.acknowledged += range(entry.first, entry.first + entry.count)
+        assert due <= heard or heard == NEVER
+        self.acknowledged += range(entry.first, entry.first + entry.count * (heard != NEVER))
 
     def _mark(self, entries: EntryList, failing: set[int]) -> None:
         place = entries.head
