@@ -41,15 +41,16 @@ def commit_summary(run: Run) -> dict[str, Any]:
             "share": float(inside_s.clip(lower=0).sum()) / length_s / committers,
             "is_shared": stage.commit.shared,
         }
-        sentences += _sentences(stage.name, found)
+        sentences += _sentences(stage.name, found, has_files=stage.requests is None)
     return {"stages": stages, "sentences": sentences}
 
 
-def _sentences(stage: str, found: Mapping[str, Any]) -> Iterator[str]:
+def _sentences(stage: str, found: Mapping[str, Any], *, has_files: bool) -> Iterator[str]:
     whose = "its committer's time" if found["is_shared"] else "the time of its threads"
+    files = f"; {found['files_per_h']:,.0f} files an hour" if has_files else ""
     yield (
         f"{stage} committed {found['commits']:,} times, {found['mean_ms']:,.0f} ms each: "
-        f"{percent(found['share'])} of {whose}; {found['files_per_h']:,.0f} files an hour."
+        f"{percent(found['share'])} of {whose}{files}."
     )
     if found["share"] >= FULL:
         yield (

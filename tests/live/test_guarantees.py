@@ -65,6 +65,28 @@ def test_what_waits_too_long_for_its_checkpoint_is_lost(tmp_path: Path) -> None:
     assert lost == table.column("lost").to_pylist()[-1] > 0
 
 
+def test_requests_in_transactions_are_those_of_the_virtual_clock(tmp_path: Path) -> None:
+    """The sink flushes at barriers and commits; a failure aborts what its broker has by then."""
+    requests = {"like": "kafka", "latency_ms": 60, "errors": {"request": 0.1}}
+    made = deliveries.exactly_once(
+        cases.FAN_IN, ends_s=2.8, service_rate=900, requests=requests, commit={"fixed_ms": 40}
+    )
+    for stage in made["stages"]:
+        stage.pop("output", None)
+        if "emit_rate" in stage:
+            stage["emit_rate"][0]["rate"] = 200
+    failed = [{"at_s": 1.9, "stage": "sink", "subtask": 0}]
+    job = runs.job_of(failing.failing(made, failed, 40, {}))
+    driver.Driver(job, tmp_path, driver.dying_in({5, 14})).run()
+    runs.assert_is_virtual(job, tmp_path)
+    tables = {name: one.to_pandas() for name, one in runs.live_results(job, tmp_path).items()}
+    last, sent = tables["delivery"].iloc[-1], tables["requests"].iloc[-1]
+    assert (last.visible_twice, last.lost) == (0, 0)
+    assert last.committed > 300
+    assert sent.records_replayed > 0
+    assert len(tables["commits"]) >= 3
+
+
 def test_what_is_lost_is_what_was_on_its_way(tmp_path: Path) -> None:
     """At most once: what a source had emitted by a restart, and the sink had not written.
 
