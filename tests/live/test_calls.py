@@ -98,16 +98,19 @@ def test_rows_that_overtake_others_come_once(
     assert found != sorted(found)
 
 
-@pytest.mark.parametrize("ordered", [True, False])
+@pytest.mark.parametrize(("ordered", "fails"), [(True, False), (False, False), (True, True)])
 def test_windows_behind_calls_are_those_of_the_virtual_clock(
-    ordered: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ordered: bool, fails: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Watermarks wait in the queue on both clocks; the driver dies twice."""
+    """Watermarks wait in the queue on both clocks, also in a restored one; the driver dies."""
     monkeypatch.setattr(exchange, "TRIM_EVERY", 1)
     case = timing.every_window(cases)["again"]
     calls = {**CALLS, "latency_ms": 150, "in_flight": 30, "ordered": ordered}
     case["stages"][1] = {"name": "first", "record_bytes": 200, "requests": calls}
     case["stages"][2]["window"] = {"kind": "tumbling", "size_s": 0.2, "keys": 9}
+    if fails:
+        failures = [{"at_s": 1.1, "stage": "first", "subtask": 0}]
+        case = failing.failing(case, failures, 36, failing.UNALIGNED)
     job = runs.job_of(case)
     driver.Driver(job, tmp_path / "run", driver.dying_in({5, 11})).run()
     held.assert_is_virtual(job, tmp_path / "run", runs)

@@ -209,7 +209,7 @@ SEEN = ("replayed", "stored unheard", "timed out", "kept")
 """What a restart must have met: the last one, rows of a buffer that a checkpoint has kept."""
 
 
-def fail(case: dict[str, Any], root: Path) -> set[str]:
+def fail(case: dict[str, Any], root: Path, crashes: Any = None) -> set[str]:
     """Run a job that fails; every row comes, and as often as it has to. Return what it met."""
     job, kept = runs.job_of(case), list[int]()
     with pytest.MonkeyPatch.context() as patch:
@@ -222,7 +222,7 @@ def fail(case: dict[str, Any], root: Path) -> set[str]:
             real(attempts, task)
 
         patch.setattr(KernelAttempts, "_put_requests", noted)
-        driver.Driver(job, root).run()
+        driver.Driver(job, root, crashes).run()
     rows, now = rows_of(job, root)
     assert set(rows.number) == set(range(ROWS))
     met = (
@@ -234,9 +234,11 @@ def fail(case: dict[str, Any], root: Path) -> set[str]:
     return {name for name, is_met in zip(SEEN, met, strict=True) if is_met}
 
 
-def test_rows_of_a_restored_buffer_come_again(tmp_path: Path) -> None:
-    """Their files in the exchange log are long consumed."""
-    seen = fail(failing.failing(case_of(RESTORED), **FAILURE), tmp_path)
+@pytest.mark.parametrize("dies", [False, True])
+def test_rows_of_a_restored_buffer_come_again(dies: bool, tmp_path: Path) -> None:
+    """Their files in the exchange log are long consumed; the driver dies around the restart."""
+    crashes = driver.dying_in(set(range(12, 17)), every=3) if dies else None
+    seen = fail(failing.failing(case_of(RESTORED), **FAILURE), tmp_path, crashes)
     assert seen == {"replayed", "stored unheard", "kept"}
 
 
