@@ -33,6 +33,10 @@ them: ``first`` is their channel, by its number at the receiver, ``second`` the 
 one there."""
 
 
+SNAPSHOT = 5
+"""The task takes the state of a checkpoint: ``first`` is its number."""
+
+
 PLACES = 1 << 40
 """Numbers of records on a channel; the number of an entry of a task with requests is that of its
 channel, times this, and its own there."""

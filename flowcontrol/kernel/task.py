@@ -7,7 +7,7 @@ from flowcontrol.kernel import ages, waits
 from flowcontrol.kernel import requests as q
 from flowcontrol.kernel import views as v
 from flowcontrol.kernel import writing as w
-from flowcontrol.kernel.ages import LATE, ROUTED, TAKEN, keeps_journal, note_move
+from flowcontrol.kernel.ages import LATE, ROUTED, SNAPSHOT, TAKEN, keeps_journal, note_move
 from flowcontrol.kernel.reports import (
     act_on_old,
     keep_cut,
@@ -325,6 +325,7 @@ class KernelWorker:
 
     def snapshot(self, checkpoint: int) -> None:
         """Take the state, from which an attempt begins after a failure."""
+        note_move(self.m, self.number, SNAPSHOT, checkpoint, 0, 0)
         if self.m.may_fail == 1 and self.task.has_requests == 1:
             q.keep_buffer(self.m, self.task)
         keep_cut(self.m, self.held(), checkpoint)

@@ -161,9 +161,10 @@ class StageOrders:
     ) -> Iterator[EdgeOrder]:
         assert sink.output is not None
         table = self._paths.output(sink.output.path)
+        beside = None if sink.requests is None else answers(self._job, done.answered or ())
         if sink.guarantee == "exactly-once":
             prefix = staged_prefix(self._run_id, sink.name)
-            yield from staged_orders(table, prefix, number, done, parents)
+            yield from staged_orders(table, prefix, number, done, parents, beside)
             return
         yield EdgeOrder(
             root=str(table),
@@ -175,7 +176,7 @@ class StageOrders:
             group_rows=ROWS_OF_A_FILE,
             is_table=True,
             is_most_once=sink.guarantee == "at-most-once",
-            beside=None if sink.requests is None else answers(self._job, done.answered or ()),
+            beside=beside,
         )
 
     def _edge(self, number: int, done: SubtaskRound, place: int, link: JobEdge) -> EdgeOrder:

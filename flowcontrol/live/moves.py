@@ -12,7 +12,7 @@ import numpy as np
 from flowcontrol.control.between import Between
 from flowcontrol.control.task_orders import Restart
 from flowcontrol.kernel import views as v
-from flowcontrol.kernel.ages import ANSWERED, FIRED, LATE, ROUTED, TAKEN, Move
+from flowcontrol.kernel.ages import ANSWERED, FIRED, LATE, ROUTED, SNAPSHOT, TAKEN, Move
 from flowcontrol.kernel.reports import window_bytes
 from flowcontrol.kernel.waits import first_of_each, waiting_from
 from flowcontrol.layout.fault_tolerance import task_states
@@ -58,7 +58,7 @@ class _Reader:
         task, first = self._task, self._replica.taken_before[self._number]
         takes = self._takes()
         has_rows = task.has_requests == 1 and bool(task.awaits == 1 or writers_of(self._plan))
-        answered = self._answered() if has_rows else None
+        answered, cuts = self._answered() if has_rows else (None, {})
         count = task.taken - first if answered is None else sum(one.records for one in answered)
         reports = [CheckpointReport(*row) for row in shares.reports if row[0] == self._number]
         return SubtaskRound(
@@ -78,6 +78,7 @@ class _Reader:
             ],
             None if task.has_window == 0 else self._windows(shares),
             answered,
+            cuts,
         )
 
     def _takes(self) -> list[Take]:
@@ -102,16 +103,21 @@ class _Reader:
             ends[gate, channel] += count
         return found
 
-    def _answered(self) -> list[Take]:
-        """Return the records that have left the queue, or that the destination has stored."""
-        m, task, found = self._memory.head, self._task, list[Take]()
+    def _answered(self) -> tuple[list[Take], dict[int, int]]:
+        """Return the records that have left the queue, or that the destination has stored.
+
+        And how many of them had so at each checkpoint that was taken.
+        """
+        m, task, found, cuts = self._memory.head, self._task, list[Take](), dict[int, int]()
         gates = [v.gate_row(m, task.first_gate + i).first_channel for i in range(task.gates)]
         for move in self._moves:
             if move.kind == ANSWERED:
                 gate = sum(first <= move.first for first in gates) - 1
                 place = gate, move.first - gates[gate], move.second
                 found.append(Take(*place, move.records, move.due, move.heard, move.attempts))
-        return found
+            elif move.kind == SNAPSHOT:
+                cuts[move.first] = sum(one.records for one in found)
+        return found, cuts
 
     def _edge(self, place: int) -> EdgeWork:
         m = self._memory.head

@@ -18,6 +18,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pyarrow as pa
+
 from flowcontrol.control.failures import Watcher
 from flowcontrol.control.task_orders import COMPLETED, TaskOrder
 from flowcontrol.layout.graph import JobVertex, Member
@@ -123,6 +125,8 @@ def pieces_of(done: SubtaskRound) -> list[Piece]:
     for report in done.reports:
         if report.kind == TAKEN:
             last = report.records - done.first
+            if done.answered is not None:
+                last = done.cuts[report.checkpoint]
             pieces.append(Piece(first, last, report.checkpoint))
             first = last
     return [*pieces, Piece(first, done.records, None)]
@@ -134,11 +138,17 @@ def staged_prefix(run_id: str, stage: str) -> str:
 
 
 def staged_orders(
-    table: Path, prefix: str, number: int, done: SubtaskRound, parents: Ints
+    table: Path,
+    prefix: str,
+    number: int,
+    done: SubtaskRound,
+    parents: Ints,
+    beside: pa.Table | None = None,
 ) -> Iterator[EdgeOrder]:
     """Yield the files that a subtask of a sink writes in a round, one for each of its pieces.
 
-    ``prefix``: of the names of its files (:func:`staged_prefix`).
+    - ``prefix``: of the names of its files (:func:`staged_prefix`).
+    - ``beside``: further columns of the rows that come in.
     """
     for place, piece in enumerate(pieces_of(done)):
         own = parents[(parents >= piece.first) & (parents < piece.last)]
@@ -152,6 +162,7 @@ def staged_orders(
             group_rows=ROW_GROUP,
             name=f"{prefix}{done.index}-{number}-{place}.parquet",
             is_table=True,
+            beside=beside,
         )
 
 

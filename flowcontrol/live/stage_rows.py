@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -100,6 +100,7 @@ class SubtaskRound:
     # requests and an output, which its destination has stored. ``records`` is how many, and what
     # goes out is made of them. None of another task.
     answered: Sequence[Take] | None = None
+    cuts: Mapping[int, int] = field(default_factory=dict)  # Of those, how many before a checkpoint
 
 
 def writers_of(plan: JobVertex) -> list[Member]:

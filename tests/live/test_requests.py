@@ -15,6 +15,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from chispa import assert_df_equality
+from deltalake import DeltaTable
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -29,6 +30,7 @@ from flowcontrol.run import RunResult
 from modules import load
 
 cases = load("tests/live/cases.py")
+deliveries = load("tests/live/deliveries.py")
 driver = load("tests/live/driver.py")
 failing = load("tests/live/failing.py")
 runs = load("tests/live/runs.py")
@@ -255,6 +257,26 @@ def test_rows_of_tasks_that_fail_come_again(tmp_path: Path, draw_until: Any) -> 
     draw_until(look, lambda: seen.keys() >= set(SEEN), 30)
     print(dict(seen))
     assert seen.keys() == set(SEEN)
+
+
+@pytest.mark.parametrize("requests", [PRODUCER, {**BLOCKING, "retry": {"attempts": 0}}])
+def test_rows_of_transactions_are_there_once(requests: dict[str, Any], tmp_path: Path) -> None:
+    """Each version of the table is a checkpoint; a sink fails, and the driver dies around it."""
+    case = case_of({**requests, "errors": {"request": 0.1}}, guarantee="exactly-once")
+    failures = [{"at_s": 1.35, "stage": "sink", "subtask": 0}]
+    options = {f"{failing.CHECKPOINTS}interval": "200ms"}
+    job = runs.job_of(failing.failing(case, failures, 60, options))
+    driver.Driver(job, tmp_path, driver.dying_in(set(range(13, 19)), every=3)).run()
+    runs.assert_is_virtual(job, tmp_path)
+    oracle = deliveries.Oracle.of(job)
+    found = list(deliveries.versions(tmp_path / "output" / "sink", "run/sink"))
+    for checkpoint, rows in found:
+        assert set(rows) == oracle.before(checkpoint)
+        assert set(rows.values()) == {1}
+    assert len(found) >= 3 and failing.restarts_of(job).restarts[0].checkpoint > 0
+    assert deliveries.committed(job, tmp_path)[-1] == len(found[-1][1]) == ROWS
+    last = DeltaTable(str(tmp_path / "output" / "sink")).to_pandas()
+    assert list(last) == COLUMNS and last.acknowledged_s.notna().all()
 
 
 def test_a_column_of_the_rows_may_not_have_the_name_of_one_of_the_table() -> None:
