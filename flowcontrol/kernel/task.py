@@ -229,8 +229,8 @@ class KernelWorker:
 
     @part_of(REQUESTS)
     def may_emit(self) -> int:
-        """Tell whether nothing waits for an output: 1 if so."""
-        return 1 - self.task.is_pending
+        """Tell whether nothing waits for an output: 1 if so, 2 if a record may be taken up too."""
+        return waits.may_emit(self)
 
     @part_of(REQUESTS)
     def emit(self, wait: Wait, element: Element) -> int:

@@ -15,11 +15,11 @@ from flowcontrol.protocol.requests import async_wait
 from flowcontrol.protocol.requests.async_wait import EMPTY
 from flowcontrol.protocol.requests.entries import free_entry, new_entry, take_first
 from flowcontrol.protocol.service import work_by
-from flowcontrol.protocol.tasks.operators import route_out
+from flowcontrol.protocol.tasks.operators import outputs_available, route_out
 from flowcontrol.protocol.tasks.windowing import emit_marks
 from flowcontrol.state.async_wait import Element, Wait
 from flowcontrol.state.requests import NONE, Entry, Requests
-from flowcontrol.state.tasks import SERVER, Worker
+from flowcontrol.state.tasks import RELAY, SERVER, Worker
 
 element_rows = rows_of(Element)
 entry_rows = rows_of(Entry)
@@ -118,6 +118,17 @@ def is_cached(m: KernelMemory, held: KernelRequests, wait: Wait, element: Elemen
         return 0
     number = wait.requests.entries[element.call.entries.head - 1].first
     return 1 if w.uniform(m.seed, held.cache_stream, number) * 1000000.0 < held.hit_share else 0
+
+
+@part_of(REQUESTS)
+def may_emit(worker: Worker) -> int:
+    """Tell whether nothing waits for an output: 1 if so, 2 if a record may be taken up as well."""
+    task = worker.task
+    if task.is_pending == 1:
+        return 0
+    if task.kind != RELAY or task.queued - task.withheld <= 0:
+        return 1
+    return 1 + outputs_available(worker, task)
 
 
 @part_of(REQUESTS)

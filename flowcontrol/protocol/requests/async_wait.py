@@ -7,7 +7,8 @@ enters the queue as soon as there is room.
 
 The worker is whoever has the service and the outputs: ``submit`` says when an answer comes and
 whether it fails, ``finds`` whether a cache has it; ``emit`` takes what leaves the queue, unless
-``may_emit`` says that the output before it still waits for a buffer.
+``may_emit`` says that the output before it still waits for a buffer (0), or that a record may be
+taken up first (2).
 """
 
 from typing import Final
@@ -72,14 +73,20 @@ def begin_end(worker: Worker, wait: Wait, now: int) -> None:
 
 
 def run_mails(worker: Worker, wait: Wait, now: int) -> None:
-    """Act on what is due, in order, and let in what is in hand, as long as outputs have room."""
-    queue, writer = wait.queue, wait.requests.writer
-    while worker.may_emit() == 1:
+    """Act on what is due, in order, and let in what is in hand, as long as outputs have room.
+
+    Between two elements that leave, a record is taken up if one may be: each has a mail of its own.
+    """
+    queue, writer, size = wait.queue, wait.requests.writer, wait.queue.size
+    while worker.may_emit() > 0:
         if queue.hand != NONE and queue.size < wait.settings.capacity:
             _take_hand(worker, wait, now)
+            size = queue.size
         elif writer.next_at != NEVER and writer.next_at <= now:
             _run_mail(worker, wait, now)
-        elif queue.has_mail == 1:
+        elif queue.has_mail == 0:
+            return
+        elif queue.size == size or queue.hand != NONE or worker.may_emit() < 2:
             _emit_one(worker, wait)
         else:
             return

@@ -180,6 +180,20 @@ def test_nothing_leaves_while_outputs_have_no_room() -> None:
     assert own.out == [2, 4]
 
 
+def test_a_record_is_taken_up_between_two_that_leave() -> None:
+    """Each answer has a mail, but what it lets go behind it leaves one by one."""
+    own = Operator(settings(4), latency=lambda value, calls: 5 if value == 1 else 3)
+    own.put(1, 2, 3, 4).until(4)
+    own.has_input = True
+    own.until(5)
+    assert own.out == [2]
+    own.put(5)
+    assert own.out == [2, 4]
+    own.has_input = False
+    own.run()
+    assert own.out == [2, 4, 6, 8]
+
+
 def test_a_cache_answers_without_a_call() -> None:
     own = Operator(settings(2), latency=lambda value, calls: 5, cached=lambda value: value > 1)
     own.put(2, 3)

@@ -60,6 +60,7 @@ class Operator:
     outcome: Callable[[int, int], int] = lambda value, calls: OK
     cached: Callable[[int], bool] = lambda value: False
     has_room: bool = True
+    has_input: bool = False
     now: int = 0
     values: list[int | str] = field(default_factory=list)
     calls: list[tuple[int, int]] = field(default_factory=list)  # When, and of which value
@@ -92,8 +93,8 @@ class Operator:
         call.due = NEVER if latency == NEVER else now + latency
 
     def may_emit(self) -> int:
-        """Say whether the outputs have room."""
-        return int(self.has_room)
+        """Say whether the outputs have room, and whether a record waits that may be taken up."""
+        return self.has_room * (1 + self.has_input)
 
     def emit(self, wait: Wait, element: Element) -> None:
         """Note what leaves the queue."""
