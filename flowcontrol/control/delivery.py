@@ -272,6 +272,6 @@ _OF_SINKS: Final[Mapping[int, Callable[..., None]]] = {
     HEARD: SinkAccount.complete,
     WROTE: SinkAccount.begin_to_write,
     TOOK: SinkAccount.barrier,
-    ENDED: SinkAccount.end,
+    ENDED: SinkAccount.finish,
 }
 """What happens to the sinks of one task."""

@@ -116,6 +116,7 @@ class SinkAccount(Kept):
         self.task, self.stage, self.subtask = one.task, one.member.stage.name, one.subtask
         self._plan, self._input, self._round_us = one.plan, one.member.input, job.round_us
         stage = one.member.stage
+        self._has_committer = stage.commit is not None and stage.commit.shared
         self.account = Delivery(stage.guarantee, stage.transaction_timeout_us, settled=settled)
         self.hears = True
         self._rows = 0
@@ -148,6 +149,10 @@ class SinkAccount(Kept):
     def end(self, *_: int) -> None:
         """Note that the task does nothing from now on."""
         self.hears = False
+
+    def finish(self, *_: int) -> None:
+        """Note that the task has finished; a committer of all subtasks goes on without it."""
+        self.hears = self.hears and self._has_committer
 
     def stop(self, number: int, checkpoint: int, taken: int) -> bool:
         """Note that an attempt of the task has ended; tell whether the next one has work to do.

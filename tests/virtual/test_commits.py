@@ -113,9 +113,13 @@ def test_a_failure_in_a_commit_loses_nothing() -> None:
     assert last.visible_twice == last.lost == 0
 
 
-def test_a_job_that_ends_commits_its_last_transaction() -> None:
-    """The last checkpoint is complete before the sink finishes, and committed before it does."""
-    tables = run(COMMIT, savepoints=[{"at_s": 23, "stop": True}])
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_job_that_ends_commits_its_last_transaction(shared: bool) -> None:
+    """The last checkpoint is complete before the sink finishes.
+
+    It commits before it does; a committer of all subtasks afterwards.
+    """
+    tables = run({**COMMIT, "shared": shared}, savepoints=[{"at_s": 23, "stop": True}])
     commits, last = tables["commits"], tables["delivery"].groupby("subtask").last().sum()
     assert commits.started_s.max() == pytest.approx(23, abs=0.1)
     assert last.committed == last.written > 0
