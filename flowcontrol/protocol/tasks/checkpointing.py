@@ -46,8 +46,8 @@ def process_mail(worker: Worker, task: StreamTask, start: int, end: int) -> None
     while triggers.ends.count > 0:
         if triggers.slots[triggers.ends.head].arrives > worker.round_number():
             break
-        if state.sync > 0 and state.synced_at > worker.now_us():
-            break  # the synchronous part of the one before is not over
+        if state.synced_at > worker.now_us():
+            break  # the synchronous part of the one before, or a commit, is not over
         if worker.task.gates > 0 and task.open_inputs > 0:
             break  # all that its senders have put out must be processed first
         if task.is_finished == 1:
