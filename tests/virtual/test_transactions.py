@@ -6,8 +6,10 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from hypothesis import event, example, given, settings
+from hypothesis import strategies as st
 
-from flowcontrol.scenario import load_scenario
+from flowcontrol.scenario import load_scenario, parse_scenario
 from flowcontrol.virtual import simulate
 from modules import ROOT
 from tests.virtual.test_requests import run_style
@@ -68,6 +70,52 @@ def test_each_record_is_seen_once_and_none_before_its_checkpoint(
     times = sorted([*done.ended_s, *(done.ended_s + took_s), *tables["restarts"].restarted_s])
     for t_s in seen.index[seen.committed.diff() > 0]:
         assert any(t_s - 0.101 <= at <= t_s + 0.001 for at in times), t_s
+
+
+@settings(max_examples=max(4, settings.default.max_examples // 3), deadline=None)
+@given(
+    requests=st.sampled_from([KAFKA, JDBC]),
+    latency_ms=st.integers(1, 120),
+    subtasks=st.integers(1, 3),
+    commit_ms=st.sampled_from([0, 80, 900]),
+    is_shared=st.booleans(),
+    unaligned=st.booleans(),
+    fails_s=st.lists(st.floats(0.5, 9), max_size=3, unique=True),
+)
+@example(JDBC, 1, 1, 900, False, True, [])  # the last checkpoints come while it commits
+@example(KAFKA, 1, 1, 80, True, False, [])  # its committer ends after the sink
+def test_each_record_is_seen_once_whatever_happens(
+    requests: dict[str, Any], latency_ms: int, subtasks: int, commit_ms: int, is_shared: bool,
+    unaligned: bool, fails_s: list[float],
+) -> None:  # fmt: skip
+    """Of a log, so that it is known how many there are; commits may pile up."""
+    failures = [
+        {"at_s": round(at, 3), "stage": "sink", "subtask": index % subtasks}
+        for index, at in enumerate(sorted(fails_s))
+    ]
+    commit = {"commit": {"fixed_ms": commit_ms, "shared": is_shared}} if commit_ms else {}
+    options = {
+        "execution.checkpointing.interval": "700ms",
+        "execution.checkpointing.unaligned.enabled": unaligned,
+    }
+    written = [{"at_s": 0, "rate": 300}, {"at_s": 6, "rate": 0}]
+    source = {"name": "src", "arrival_rate": written, "emit_rate": 2000, "record_bytes": 100}
+    sink = {"name": "sink", "parallelism": subtasks, "guarantee": "exactly-once", **commit}
+    sink["requests"] = {**requests, "latency_ms": latency_ms}
+    scenario = {
+        "schema": 1, "name": "transactions", "duration_s": 60, "round_ms": 1,
+        "sample_interval_s": 0.5, "stages": [source, sink], "options": options,
+        "edges": [{"from": "src", "to": "sink", "partitioner": "rebalance"}], "failures": failures,
+    }  # fmt: skip
+    run = simulate(parse_scenario(scenario))
+    seen = summed(run.tables["delivery"].to_pandas())
+    sent = summed(run.tables["requests"].to_pandas())
+    assert seen.committed.iloc[-1] == 300 * 6
+    assert seen.committed.is_monotonic_increasing
+    assert seen.visible_twice.max() == seen.lost.max() == 0
+    answered = sent.records_sent - sent.records_retried - sent.in_flight_records
+    assert (seen.committed <= answered - sent.records_replayed).all()
+    event(f"restarts: {len(run.tables['restarts'])}, sent again: {sent.records_replayed.max() > 0}")
 
 
 def test_a_flush_is_part_of_the_checkpoint() -> None:
