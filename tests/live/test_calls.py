@@ -137,9 +137,9 @@ def test_rows_of_a_restored_queue_are_called_again(
 
     monkeypatch.setattr(waits, "put_queue_back", noted)
     source = cases.source(rate=400, arrival_rate=RATE)
-    case = case_of(source, subtasks=2, ordered=False, in_flight=60)
-    failures = [{"at_s": 1.4, "task_manager": 1}, {"at_s": 1.9, "stage": "enrich", "subtask": 0}]
-    options = {**barriers, **failing.DEATHS}
+    case = case_of(source, subtasks=2, ordered=False, in_flight=60, errors=None)
+    failures = [{"at_s": 1.5, "task_manager": 1}, {"at_s": 1.9, "stage": "enrich", "subtask": 0}]
+    options = {**barriers, **failing.DEATHS, f"{failing.CHECKPOINTS}min-pause": "2s"}
     job = runs.job_of(failing.failing(case, failures, 60, options))
     driver.Driver(job, tmp_path).run()
     found = Counter(rows(job, tmp_path))

@@ -89,13 +89,13 @@ THROTTLED: dict[str, Any] = {
     "rate_limiting": "none", "limit": {"records_per_s": 10, "burst_s": 0.4},
 }  # fmt: skip
 RESTORED: dict[str, Any] = {
-    **ASYNC, **ERRORS, "latency_ms": 300, "buffer_s": 2, "batch_records": 30,
+    **ASYNC, **ERRORS, "latency_ms": 250, "buffer_s": 2, "batch_records": 30,
     "rate_limiting": "none",
 }  # fmt: skip
 FAILURE: dict[str, Any] = {
-    "failures": [{"at_s": 1.2, "stage": "sink", "subtask": 0}],
+    "failures": [{"at_s": 1.45, "stage": "sink", "subtask": 0}],
     "rounds": 60,
-    "options": {f"{failing.CHECKPOINTS}interval": "300ms"},
+    "options": {f"{failing.CHECKPOINTS}min-pause": "2s"},
 }
 
 
@@ -239,7 +239,7 @@ def fail(case: dict[str, Any], root: Path, crashes: Any = None) -> set[str]:
 @pytest.mark.parametrize("dies", [False, True])
 def test_rows_of_a_restored_buffer_come_again(dies: bool, tmp_path: Path) -> None:
     """Their files in the exchange log are long consumed; the driver dies around the restart."""
-    crashes = driver.dying_in(set(range(12, 17)), every=3) if dies else None
+    crashes = driver.dying_in(set(range(14, 20)), every=3) if dies else None
     seen = fail(failing.failing(case_of(RESTORED), **FAILURE), tmp_path, crashes)
     assert seen == {"replayed", "stored unheard", "kept"}
 
