@@ -227,6 +227,13 @@ def _window_readers(scenario: Scenario) -> Parts:
             yield part
 
 
+def _call_readers(scenario: Scenario) -> Parts:
+    calling = {part["stage"].name for part in _stages_with_calls(scenario)}
+    for part in _stages(scenario):
+        if calling.intersection(scenario.upstream(part["stage"].name)):
+            yield part
+
+
 def _windows_in_transactions(scenario: Scenario) -> Parts:
     for part in _stages(scenario):
         head = scenario.stage(_head(scenario, part["stage"].name))
@@ -399,7 +406,7 @@ FINDERS: Final[dict[str, Finder]] = {
         ),
         *(_stalls_of_some, _edges_into_scaled, _sinks_with_requests, _chained_requests),
         *(_edges_of_large_records, _edges_into_producers, _sinks_with_commits, _chained_commits),
-        *(_stages_with_calls, _caches_without_keys),
+        *(_stages_with_calls, _call_readers, _caches_without_keys),
     )
 }
 """By the name that the table has for them."""
