@@ -38,6 +38,7 @@ from flowcontrol.state import rows as w
 from flowcontrol.state.declared import cell, width
 from flowcontrol.state.network import Message
 from flowcontrol.state.queues import DATA
+from flowcontrol.state.requests import Entry
 from flowcontrol.state.rows import KIND_RESTORED
 from flowcontrol.state.tasks import SOURCE
 from flowcontrol.systems.barrier_buffer import forget
@@ -103,6 +104,20 @@ class KernelAttempts:
         if cut is None:
             return self.source(task)[0] if checkpoint >= 0 and self.is_finished(task) else 0
         return int(cut[np.flatnonzero(places.all == places.position)[0]])
+
+    def requests(self, task: int, checkpoint: int) -> tuple[list[Entry], int]:
+        """Return what the requests of a task held in a checkpoint.
+
+        And how many records the destination has stored that it will have again from there.
+        """
+        cut, at = self._cuts.of(checkpoint, task), int(self._memory.tasks["requests"][task])
+        if cut is None or at == 0:
+            return [], 0
+        entries, acknowledged = kept_entries(at, self._places[task].all, cut.tolist())
+        head, row = self._memory.head, v.task_row(self._memory.head, task)
+        _, stored = q.ends_in_flight(head, row)
+        now = q.kernel_requests(head, row.requests).writer.acknowledged
+        return entries, now + stored - acknowledged
 
     def in_flight(self) -> int:
         """Return how many records are written to channels and not taken up."""
@@ -195,7 +210,8 @@ class KernelAttempts:
     def kept_entries(self, task: int, cells: Sequence[int]) -> list[tuple[int, int]]:
         """Return number and records of the entries of requests that such cells have."""
         at = int(self._memory.tasks["requests"][task])
-        return kept_entries(at, self._places[task].all, cells) if at > 0 else []
+        entries = kept_entries(at, self._places[task].all, cells)[0] if at > 0 else []
+        return [(entry.first, entry.count) for entry in entries]
 
     def put_back(self, checkpoint: int, task: int, kept: list[int]) -> None:
         """Know what a task kept of a checkpoint before this process was there."""

@@ -25,7 +25,7 @@ from flowcontrol.memory.log_sizes import LOGS_OF_HEAD, LogSizes
 from flowcontrol.memory.memory import Memory, _Block
 from flowcontrol.memory.parts import parts_of
 from flowcontrol.memory.places import Builder, KernelMemory, Places
-from flowcontrol.memory.requests import fill_requests
+from flowcontrol.memory.requests import NOTHING, Restored, fill_requests
 from flowcontrol.memory.task_memory import (
     fill_checkpoints,
     fill_processors,
@@ -47,12 +47,20 @@ RESERVED = 8
 What is not touched costs nothing."""
 
 
-def fill(job: Job, sizes: LogSizes, *, track: bool = True, replayed: Replayed = NO_ROWS) -> Memory:
+def fill(
+    job: Job,
+    sizes: LogSizes,
+    *,
+    track: bool = True,
+    replayed: Replayed = NO_ROWS,
+    restored: Restored = NOTHING,
+) -> Memory:
     """Return the memory of a job before its first round.
 
     - ``track``: follow the age of every record; a throttle that looks at ages has them followed in
       any case.
     - ``replayed``: what is known of replayed rows; by default no source replays any.
+    - ``restored``: by task, what its requests held in a checkpoint from which the job begins.
     """
     head = _head(job, track)
     build = Builder(job, head, replayed)
@@ -86,7 +94,7 @@ def fill(job: Job, sizes: LogSizes, *, track: bool = True, replayed: Replayed = 
     if sizes.windows > 0:
         fill_windows(build, sizes.windows)
     if any(stage.requests for stage in job.scenario.stages):
-        fill_requests(build)
+        fill_requests(build, restored)
     if job.scenario.counts_processors:
         fill_processors(build)
     _fill_globals(build)

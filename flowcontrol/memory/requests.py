@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Final
 
 import numpy as np
 
@@ -104,7 +106,12 @@ class KernelRequests:
     """Under which number the log of ages has records that were acknowledged; constant."""
 
 
-def fill_requests(build: Builder) -> None:
+Restored = Mapping[int, Sequence[Entry]]
+"""By task, what its requests held in a checkpoint from which it begins."""
+NOTHING: Final[Restored] = MappingProxyType({})
+
+
+def fill_requests(build: Builder, restored: Restored) -> None:
     """Put the requests of each task there that has some; the tasks and the sinks are filled."""
     job, shared = build.job, dict[str, int]()
     first_seer = 2 * build.head.tasks + len(build.places.sinks)
@@ -125,6 +132,9 @@ def fill_requests(build: Builder) -> None:
             kept_most=settings.batch if job.faults and requests.is_async else 0,
             seer=first_seer + number,
         )
+        own = restored.get(number, ())
+        held.entry_count += len(own)
+        held.kept_most, held.kept_count = max(held.kept_most, len(own)), len(own)
         held.owns_destination = int(not requests.shares_limit or plan.name not in shared)
         if held.owns_destination == 1:
             shared[plan.name] = build.put(cells_of(new_destination(requests)))
@@ -136,11 +146,14 @@ def fill_requests(build: Builder) -> None:
         if requests.is_of_operator:
             held.wait = wait_settings(job, requests)
             held.element_count = held.wait.capacity + 1
-            held.kept_most = 0 if job.faults is None else held.wait.capacity
+            if job.faults is not None:
+                held.kept_most = max(held.wait.capacity, len(own))
             held.hit_share = hit_share(job, plan)
             held.cache_stream = stream_of(f"cache {plan.name}/{index}")
             task["awaits"] = 1
         build.lay(held, "entries", "kept", "slots", "batches", "queues", "elements")
+        if own:
+            build.tables.append((held.kept, np.concatenate([cells_of(one) for one in own])))
         task["has_requests"] = 1
         task["requests"] = build.put(cells_of(held))
         build.head.is_ordered |= int(requests.shares_limit)
@@ -163,11 +176,15 @@ def kept_places(memory: Memory, at: int) -> Ints:
     return np.concatenate([np.array(own, np.int64), kept])
 
 
-def kept_entries(at: int, places: Ints, cut: Sequence[int]) -> list[tuple[int, int]]:
-    """Return number and records of the entries that a cut has; ``places``: of its cells."""
+def kept_entries(at: int, places: Ints, cut: Sequence[int]) -> tuple[list[Entry], int]:
+    """Return the entries that a cut has, and how many records were acknowledged by then.
+
+    ``places``: of its cells.
+    """
     first = int(np.flatnonzero(places == at + cell(KernelRequests, "kept_count"))[0])
-    of_each = (cut[first + 2 + cell(Entry, name) :: width(Entry)] for name in ("first", "count"))
-    return list(zip(*of_each, strict=False))[: cut[first]]
+    count, acknowledged = int(cut[first]), int(cut[first + 1])
+    rows = np.reshape(cut[first + 2 : first + 2 + count * width(Entry)], (count, width(Entry)))
+    return [Entry(*row) for row in rows.tolist()], acknowledged
 
 
 def lasting_places(memory: Memory, at: int) -> Ints:

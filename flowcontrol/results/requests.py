@@ -13,7 +13,7 @@ from flowcontrol.memory.requests import KernelRequests
 from flowcontrol.records import REQUESTS
 from flowcontrol.state.requests import NEVER
 
-_COUNTED: Final = {
+COUNTED: Final = {
     "requests": "requests",
     "requests_failed": "failed_requests",
     "records_sent": "sent",
@@ -68,7 +68,7 @@ class RequestTable:
             "buffered_records": now["buffer"]["records"],
             "buffered_bytes": now["buffer"]["nbytes"],
             "window": pa.array(now["window"], mask=~self._has_window),
-            **{name: now[field] for name, field in _COUNTED.items()},
+            **{name: now[field] for name, field in COUNTED.items()},
             "records_replayed": held["replayed"],
             "batch_mean": _mean(now["sent"] - then["sent"], sent),
             "latency_mean_ms": _mean(

@@ -11,12 +11,15 @@ from flowcontrol.control.delivery import DeliveryControl
 from flowcontrol.errors import RunError
 from flowcontrol.kernel.jobs import JobRun, Timeline
 from flowcontrol.kernel.loop import advance
+from flowcontrol.kernel.requests import put_back
+from flowcontrol.kernel.views import task_row
 from flowcontrol.layout.job import Job
 from flowcontrol.layout.replay import Replayed, read_replayed
 from flowcontrol.layout.task_settings import has_delivery
 from flowcontrol.memory import places as h
 from flowcontrol.memory.fill import fill
 from flowcontrol.memory.log_sizes import LogSizes
+from flowcontrol.memory.requests import NOTHING, Restored
 from flowcontrol.memory.task_memory import used_of
 from flowcontrol.records import COMMITS, DELIVERY, RESTARTS
 from flowcontrol.results.requests import RequestTable
@@ -38,6 +41,7 @@ class Running:
       any case.
     - ``begins_us``: when the interval of checkpoints begins, microseconds.
     - ``own``: the tasks that run in its memory; by default all do.
+    - ``restored``: by task, what its requests held in a checkpoint from which the job begins.
     - ``memory``: its tasks.
     - ``tables``: collects the samples.
     - ``timeline``: when jobs start and stop.
@@ -60,9 +64,12 @@ class Running:
         track: bool,
         begins_us: int = 0,
         own: Collection[int] | None = None,
+        restored: Restored = NOTHING,
     ) -> None:
         self.job, self.rounds, self.used = job, job.rounds, list[list[int]]()
-        self.memory = memory = fill(job, sizes, track=track, replayed=replayed)
+        self.memory = memory = fill(job, sizes, track=track, replayed=replayed, restored=restored)
+        for task in restored:
+            put_back(memory.head, task_row(memory.head, task))
         self.timeline, self._keys = Timeline(job, memory), replayed.keys
         self.between = between = Between(job, memory, begins_us, own)
         self.throttle, self.coordination = between.throttle, between.coordination

@@ -286,8 +286,9 @@ def _several(scenario: Scenario) -> Parts:
 
 def _keys_beside_scaling(scenario: Scenario) -> Parts:
     for part in _stages(scenario):
-        for key in ("event_time", "window", "requests", "input", "output", "state"):
-            if getattr(part["stage"], key) is not None:
+        stage = part["stage"]
+        for key in ("event_time", "window", "input", "output", "state"):
+            if getattr(stage, key) is not None:
                 yield {**part, "key": key}
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from flowcontrol.scenario import Scenario, parse_scenario
 from flowcontrol.scenario.clocks import placed_by_hand
+from flowcontrol.scenario.request_parts import LatencyPhase
 from flowcontrol.scenario.scaling_models import MOST_PARALLELISM
 from flowcontrol.scenario.schedule import MICROSECONDS, Schedule
 from flowcontrol.scenario.stage_models import Stage
@@ -202,9 +203,18 @@ def _put_times(row: dict[str, Any], stage: Stage, width: int, origin_us: int) ->
             begin = max(0, begin)
             one = {"at_s": _seconds(begin), "for_s": _seconds(end - begin)}
             stalls.append({**one, "subtasks": list(hit)})
+    if stage.requests is not None:
+        row["requests"]["latency_ms"] = _phases(stage.requests.latency_ms, origin_us)
     row.pop("stalls", None)
     if stalls:
         row["stalls"] = stalls
+
+
+def _phases(latency: Sequence[LatencyPhase], origin_us: int) -> list[dict[str, Fraction]]:
+    """Return what a request takes from the origin on."""
+    moved = [{"at_s": phase.at_s - _seconds(origin_us), "ms": phase.ms} for phase in latency]
+    over = [phase for phase in moved if phase["at_s"] <= 0]
+    return [{**over[-1], "at_s": Fraction(0)}, *moved[len(over) :]]
 
 
 def _written(schedule: Schedule) -> list[dict[str, Fraction]]:

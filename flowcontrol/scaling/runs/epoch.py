@@ -13,10 +13,13 @@ import numpy as np
 from flowcontrol.layout.job import Job
 from flowcontrol.layout.replay import NO_ROWS
 from flowcontrol.memory.log_sizes import LogSizes
-from flowcontrol.records import CHECKPOINT_TASKS, CHECKPOINTS, RESTARTS, RESULTS
+from flowcontrol.memory.requests import Restored
+from flowcontrol.records import CHECKPOINT_TASKS, CHECKPOINTS, REQUESTS, RESTARTS, RESULTS, Table
+from flowcontrol.results.requests import COUNTED
 from flowcontrol.results.running import Running
 from flowcontrol.scaling.runs.controllers import Controller, Decision, Measured
 from flowcontrol.scenario import Savepoint
+from flowcontrol.state.requests import Entry
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -34,6 +37,10 @@ class Span:
     # When it begins: at a sample, up to which the tables are those of the epoch before.
     begins_us: int
     running_us: int  # When its job runs
+
+
+Held = dict[str, list[tuple[list[Entry], int]]]
+"""By stage and subtask, what requests held, and records stored that are sent again."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +61,8 @@ class Ended:
     # By source: records that each subtask had had from its log, or emitted.
     read: dict[str, list[int]]
     restored: dict[str, list[int]]  # The same where the next epoch goes on
+    # In the checkpoint from which the next epoch goes on; emitted in rounds of this epoch.
+    requests: Held
     in_flight: int  # Records that were on their way as it ended, and are lost
 
 
@@ -62,19 +71,21 @@ def run_epoch(
     controller: Controller,
     span: Span,
     progress: Callable[[int, int], None],
+    restored: Restored,
     *,
     track: bool,
 ) -> tuple[Ended, Controller]:
     """Run an epoch.
 
     - ``job``: its scenario, laid out, with checkpoints or at least a savepoint.
+    - ``restored``: by task, what its requests hold at first.
     - ``progress``: called at each sample with the rounds of the epoch and the records at its sinks.
 
     Raises RunError if the run holds more in flight than its logs may.
     """
     sizes = LogSizes.first(job)
     while True:
-        attempt = _Attempt(job, deepcopy(controller), span, sizes, track=track)
+        attempt = _Attempt(job, deepcopy(controller), span, sizes, restored, track=track)
         flags = attempt.running.run(progress, attempt.is_over)
         if not flags:
             return attempt.ended(), attempt.controller
@@ -85,10 +96,19 @@ class _Attempt:
     """A try at an epoch: with logs of some sizes."""
 
     def __init__(
-        self, job: Job, controller: Controller, span: Span, sizes: LogSizes, *, track: bool
+        self,
+        job: Job,
+        controller: Controller,
+        span: Span,
+        sizes: LogSizes,
+        restored: Restored,
+        *,
+        track: bool,
     ) -> None:
         begins_us = span.running_us - span.origin_us
-        self.running = Running(job, NO_ROWS, sizes, track=track, begins_us=begins_us)
+        self.running = Running(
+            job, NO_ROWS, sizes, track=track, begins_us=begins_us, restored=restored
+        )
         self.controller, self._span, self._job = controller, span, job
         self._rewinds = job.scenario.options.checkpoint_interval_us is not None
         if not self._rewinds and self.running.coordination is not None:
@@ -156,8 +176,9 @@ class _Attempt:
         coordination, recovery = running.coordination, running.recovery
         assert coordination is not None and recovery is not None
         attempts, latest = recovery.attempts, coordination.control.coordinator.latest_completed
-        if self._rewinds and latest > 0:
-            attempts.harvest(latest)
+        restores = latest if self._rewinds else self._savepoint
+        if restores > 0:
+            attempts.harvest(restores)
         read, restored = dict[str, list[int]](), dict[str, list[int]]()
         for plan in job.stages:
             tasks = job.tasks[plan.name]
@@ -168,6 +189,11 @@ class _Attempt:
                     if self._rewinds
                     else read[plan.name]
                 )
+        requests = {
+            plan.name: [attempts.requests(task, restores) for task in job.tasks[plan.name]]
+            for plan in job.stages
+            if plan.stage.requests is not None
+        }
         head = running.memory.head
         return Ended(
             job,
@@ -181,6 +207,7 @@ class _Attempt:
             self._stopped_us,
             read,
             restored,
+            requests,
             attempts.in_flight(),
         )
 
@@ -201,6 +228,7 @@ _COUNTERS: Final = {
         ["written", "released", "announced", "sent", "consumed"],
         True,
     ),
+    REQUESTS.name: (["stage", "subtask"], [*COUNTED, "records_replayed"], False),
 }
 """By table: who counts, what, and whether all go on from the largest."""
 
@@ -217,20 +245,24 @@ def joined_tables(parts: Sequence[tuple[Span, Ended]], *, checkpoints: bool) -> 
     - ``parts``: its epochs, in order.
     - ``checkpoints``: whether it checkpoints, and has tables of that.
     """
-    found = {name: _samples(name, parts) for name in RESULTS}
+    samples = dict(RESULTS)
+    if REQUESTS.name in parts[0][1].tables:
+        samples[REQUESTS.name] = REQUESTS
+    found = {name: _samples(table, parts) for name, table in samples.items()}
     if checkpoints:
         for name in _TIMES:
             found[name] = _events(name, parts)
     return found
 
 
-def _samples(name: str, parts: Sequence[tuple[Span, Ended]]) -> pa.Table:
+def _samples(table: Table, parts: Sequence[tuple[Span, Ended]]) -> pa.Table:
     """Return a table with a row a sample of the whole run."""
     import pandas as pd
     import pyarrow as pa
 
-    frames: list[pd.DataFrame] = []
+    name, frames = table.name, list[pd.DataFrame]()
     last: pd.DataFrame | None = None
+    held: Held = {}
     for span, ended in parts:
         frame = ended.tables[name].to_pandas()
         frame["t_s"] = _rounded(frame["t_s"] + span.origin_us / 1e6)
@@ -238,10 +270,13 @@ def _samples(name: str, parts: Sequence[tuple[Span, Ended]]) -> pa.Table:
         if name == "stages":
             _stand_still(frame, span)
         if name in _COUNTERS:
+            if name == REQUESTS.name and last is not None:
+                _count_replayed(last, frame, held)
             last = _count_on(frame, last, *_COUNTERS[name])
         frames.append(frame)
+        held = ended.requests
     whole = pd.concat(frames, ignore_index=True)
-    return pa.Table.from_pandas(whole, RESULTS[name].arrow_schema(), preserve_index=False)
+    return pa.Table.from_pandas(whole, table.arrow_schema(), preserve_index=False)
 
 
 def _stand_still(frame: pd.DataFrame, span: Span) -> None:
@@ -263,6 +298,15 @@ def _stand_still(frame: pd.DataFrame, span: Span) -> None:
             frame.loc[rows, name] = own - taken
             left = left - taken
             waits = np.ones_like(waits) if name == "idle_ms_per_s" else waits
+
+
+def _count_replayed(last: pd.DataFrame, frame: pd.DataFrame, held: Held) -> None:
+    """Count what is sent again at a subtask that goes on with what sent it."""
+    widths = frame.groupby("stage")["subtask"].nunique()
+    for stage, states in held.items():
+        for subtask, (_, replayed) in enumerate(states):
+            place = stage, min(subtask, subtask * widths[stage] // len(states))
+            last.loc[place, "records_replayed"] = last["records_replayed"].get(place, 0) + replayed
 
 
 def _count_on(

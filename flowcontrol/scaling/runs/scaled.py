@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,7 @@ from flowcontrol.scaling.runs.controllers import controller_for
 from flowcontrol.scaling.runs.derive import derive, vertices_of
 from flowcontrol.scaling.runs.epoch import Ended, Span, joined_tables, run_epoch
 from flowcontrol.scenario import Scenario
+from flowcontrol.state.requests import Entry
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -103,7 +104,8 @@ def run_epochs(job: Job, progress: Callable[[int, int], None], *, track: bool) -
         def told(rounds: int, records: int, base: int = base, had: int = arrived) -> None:
             progress(min(job.rounds, base + rounds), had + records)
 
-        ended, controller = run_epoch(own, controller, span, told, track=track)
+        restored = _restored(own, found, base)
+        ended, controller = run_epoch(own, controller, span, told, restored, track=track)
         found.parts.append((span, ended))
         found.offsets.append(derived.offsets)
         if ended.decision is None:
@@ -121,6 +123,37 @@ def run_epochs(job: Job, progress: Callable[[int, int], None], *, track: bool) -
         stands_us = scenario.scaling.stands_us
         running_us = max(begins_us, ended.stopped_us + stands_us)
         controller.start(running_us / 1e6, {name: widths[name] for name in vertices})
+
+
+def _restored(job: Job, found: Epochs, base: int) -> dict[int, list[Entry]]:
+    """Return what requests hold at first, by task: what they held in the last checkpoint.
+
+    Flink hands whole states of sinks over, and elements of operators that call a service one by
+    one, to the subtasks in turn, unless there are as many as before
+    (``RoundRobinOperatorStateRepartitioner``). ``base``: the round of the run at which it begins.
+    """
+    if not found.parts:
+        return {}
+    span, ended = found.parts[-1]
+    later = span.origin_us // job.round_us - base
+    dealt = dict[int, list[Entry]]()
+    for name, held in ended.requests.items():
+        tasks, requests = job.tasks[name], job.stage(name).stage.requests
+        items = states = [entries for entries, _ in held]
+        if len(states) != len(tasks) and requests is not None and requests.is_of_operator:
+            items = [[entry] for state in states for entry in state]
+        each, more = divmod(len(items), len(tasks))
+        for index, task in enumerate(tasks):
+            first = index * each + min(index, more)
+            own = items[first : first + each + (index < more)]
+            entries = [
+                replace(entry, first=-1, emitted=entry.emitted + later)
+                for state in own
+                for entry in state
+            ]
+            if entries:
+                dealt[task] = entries
+    return dealt
 
 
 def _last_sample_us(ended: Ended) -> int:
