@@ -114,20 +114,21 @@ def read_tables(package: str, file: str) -> dict[str, Table]:
     }
 
 
-_TABLES = read_tables("flowcontrol", "records.yaml")
-STAGES, CHANNELS = _TABLES["stages"], _TABLES["channels"]
-LATENCY, LEDGER = _TABLES["latency"], _TABLES["ledger"]
-QUERY_PROGRESS, STATE = _TABLES["query_progress"], _TABLES["state"]
-CHECKPOINTS, CHECKPOINT_TASKS = _TABLES["checkpoints"], _TABLES["checkpoint_tasks"]
-RESTARTS, DELIVERY = _TABLES["restarts"], _TABLES["delivery"]
-TIME, MESSAGES = _TABLES["time"], _TABLES["messages"]
-REQUESTS, COMMITS = _TABLES["requests"], _TABLES["commits"]
-PROCESSES = _TABLES["processes"]
-SCALINGS = _TABLES["scalings"]
+TABLES = read_tables("flowcontrol", "records.yaml")
+"""All that runs and links write."""
+STAGES, CHANNELS = TABLES["stages"], TABLES["channels"]
+LATENCY, LEDGER = TABLES["latency"], TABLES["ledger"]
+QUERY_PROGRESS, STATE = TABLES["query_progress"], TABLES["state"]
+CHECKPOINTS, CHECKPOINT_TASKS = TABLES["checkpoints"], TABLES["checkpoint_tasks"]
+RESTARTS, DELIVERY = TABLES["restarts"], TABLES["delivery"]
+TIME, MESSAGES = TABLES["time"], TABLES["messages"]
+REQUESTS, COMMITS = TABLES["requests"], TABLES["commits"]
+PROCESSES = TABLES["processes"]
+SCALINGS = TABLES["scalings"]
 """What a run writes besides if its scenario has a controller (``scaling``)."""
-RESULTS_OF_WINDOWS = _TABLES["output"]
+RESULTS_OF_WINDOWS = TABLES["output"]
 """Columns that every table ``output/<stage>`` of a stage with a window has."""
-ROWS_OF_REQUESTS = _TABLES["output_of_requests"]
+ROWS_OF_REQUESTS = TABLES["output_of_requests"]
 """Columns that the table of a sink with requests and an output has behind those of the rows."""
 
 RECORD, MARKER, ACKNOWLEDGED = "record", "marker", "acknowledged"
@@ -158,14 +159,14 @@ MACHINES: Mapping[str, Table] = MappingProxyType({PROCESSES.name: PROCESSES})
 """Tables that a run writes besides if its scenario says how many processors there are or what needs
 one, or a subtask of it stalls (``Scenario.has_processes``)."""
 
-CONTROL_MESSAGES = _TABLES["control_messages"]
+CONTROL_MESSAGES = TABLES["control_messages"]
 
 TRACE: Mapping[str, Table] = MappingProxyType(
     {MESSAGES.name: MESSAGES, CONTROL_MESSAGES.name: CONTROL_MESSAGES}
 )
 """Tables that a run writes besides if its scenario has a ``trace``."""
 
-SAMPLES, METRICS = _TABLES["samples"], _TABLES["metrics"]
+SAMPLES, METRICS = TABLES["samples"], TABLES["metrics"]
 
 MONITORING: Mapping[str, Table] = MappingProxyType({SAMPLES.name: SAMPLES, METRICS.name: METRICS})
 """Tables that a run writes besides as the ``monitoring`` of its scenario says: ``samples`` if it

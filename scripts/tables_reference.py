@@ -39,6 +39,8 @@ PLACES = {
     "restarts": "`restarts` likewise",
     "scalings": "`scalings` in the folder of a run with a controller",
     "delivery": "`delivery` in the folder of a run that checkpoints",
+    "commits": "`commits` in the folder of a run with a sink whose commits take time",
+    "requests": "`requests` in the folder of a run with `requests`",
     "time": "`time` in the folder of a run with event time or windows",
     "processes": "`processes` in the folder of a run with `cluster.cores`, `cpu` or stalls",
     "messages": "`messages` in the folder of a run with a trace",
@@ -82,28 +84,12 @@ def page() -> str:
     from flowcontrol.experiments.sweep.columns import results_table
     from flowcontrol.experiments.tune.goals import known_before
     from flowcontrol.experiments.tune.plan import tuning_table
-    from flowcontrol.records import (
-        EVENT_TIME,
-        FAULT_TOLERANCE,
-        LEDGER,
-        MACHINES,
-        MONITORING,
-        QUERY_PROGRESS,
-        RESULTS,
-        RESULTS_OF_WINDOWS,
-        ROWS_OF_REQUESTS,
-        SCALINGS,
-        STATE,
-        TRACE,
-    )
+    from flowcontrol.records import TABLES
 
     swept = results_table(())
     whole = [column for column in swept.columns if not column.name.endswith(SECOND_HALF)]
-    kinds = (RESULTS, FAULT_TOLERANCE, EVENT_TIME, MACHINES, TRACE, MONITORING)
-    runs = [one for kind in kinds for one in kind.values()]
-    outputs = (RESULTS_OF_WINDOWS, ROWS_OF_REQUESTS)
-    found = {one.name: one for one in (*runs, SCALINGS, *outputs, LEDGER, STATE, QUERY_PROGRESS)}
-    found |= {
+    found = {
+        **TABLES,
         "sweep": swept,
         "tuning": tuning_table((), tuple(known_before().values())),
         "compare": compared.results_table(),

@@ -12,7 +12,7 @@ from flowcontrol.analysis.figures import SECOND_HALF
 from flowcontrol.cli.main import COMMANDS
 from flowcontrol.experiments.compare import result as compared
 from flowcontrol.experiments.sweep.columns import results_table
-from flowcontrol.records import LEDGER, QUERY_PROGRESS, RESULTS
+from flowcontrol.records import TABLES
 from flowcontrol.scenario.system import ALIASES, PRESETS, THROTTLE_PARTS, TRANSPORT_PARTS
 from modules import load
 
@@ -123,7 +123,7 @@ def test_a_usage_is_what_the_parser_takes():
 def test_every_column_of_every_table_has_a_row():
     text = page("tables")
     swept = [c for c in results_table(()).columns if not c.name.endswith(SECOND_HALF)]
-    found = {one.name: one.columns for one in (*RESULTS.values(), LEDGER, QUERY_PROGRESS)}
+    found = {name: one.columns for name, one in TABLES.items()}
     found |= {
         "sweep": swept,
         "compare": compared.results_table().columns,
