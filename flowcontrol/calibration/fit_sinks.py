@@ -59,9 +59,9 @@ def requests_of(draft: Draft, job: FlinkJob, vertex: Vertex) -> dict[str, Any]:
     text = f"mean of {origin} over subtasks and polls"
     found: dict[str, Any] = {"like": like}
     found["latency_ms"] = draft.measured(
-        f"{key}.latency_ms", rates.rounded(latency, 3), text, error
+        f"{key}.latency_ms", max(0.001, round(rates.rounded(latency, 3), 3)), text, error
     )
-    failed = (vertex.total(lambda one: one.growth("send_errors")) or 0.0) / sent
+    failed = min(1.0, (vertex.total(lambda one: one.growth("send_errors")) or 0.0) / sent)
     elapsed_ms = fmean(subtask.elapsed_ms for subtask in vertex.subtasks)
     blocked = [
         one.rate("blocked_ms") or 0.0
@@ -69,7 +69,7 @@ def requests_of(draft: Draft, job: FlinkJob, vertex: Vertex) -> dict[str, Any]:
         for one in job.stage(edge.sender).subtasks
     ]
     is_slow = max(blocked) > 1000 * NOTICEABLE  # Its busy time comes and goes with its bursts
-    if failed > 0 and is_slow:
+    if 0 < failed < 1 and is_slow and CONNECTORS[like].style != "producer":  # It has no limit
         text = "d (numRecordsSend - numRecordsSendErrors) / time, of a sink that blocks its senders"
         rate = rates.rounded(1000 * sent * (1 - failed) / elapsed_ms, 4)
         rate = draft.measured(f"{key}.limit.records_per_s", rate, text, 1 / sent)
@@ -77,7 +77,7 @@ def requests_of(draft: Draft, job: FlinkJob, vertex: Vertex) -> dict[str, Any]:
     elif failed > 0:
         text = "d numRecordsSendErrors / d numRecordsSend"
         share = draft.measured(f"{key}.errors.record", rates.rounded(failed, 3), text, 1 / sent)
-        found["errors"] = {"record": min(1.0, share)}
+        found["errors"] = {"record": share}
     stage: dict[str, Any] = {"requests": found}
     one, in_flight = CONNECTORS[like], sent * latency / elapsed_ms  # Little's law
     most = (one.in_flight or 0) * (one.batch_records or 0) * vertex.parallelism

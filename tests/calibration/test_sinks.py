@@ -27,8 +27,14 @@ def job(rate: float, name: str, requests: dict[str, Any], **sink: Any) -> dict[s
     }  # fmt: skip
 
 
-def refitted(scenario: dict[str, Any]) -> tuple[Scenario, dict[str, Figure], float]:
-    """Run a scenario and fit one to its metrics; return it, its figures, and the first's rate."""
+def refitted(
+    scenario: dict[str, Any], errors: str = "records_retried", **odd: Any
+) -> tuple[Scenario, dict[str, Figure], float]:
+    """Run a scenario and fit one to its metrics; return it, its figures, and the first's rate.
+
+    - ``errors``: the column that the dump has as numRecordsSendErrors.
+    - ``odd``: metrics in place of those of the run.
+    """
     dump, run = synthesise.dump_of(scenario, since_s=20)
     stage = scenario["stages"][1]["name"]
     sent = run.tables["requests"].to_pandas()
@@ -40,8 +46,9 @@ def refitted(scenario: dict[str, Any]) -> tuple[Scenario, dict[str, Figure], flo
         for row in rows.to_dict("records"):
             metrics = {
                 "numRecordsSend": row["records_sent"],
-                "numRecordsSendErrors": row["records_retried"],
+                "numRecordsSendErrors": row[errors],
                 "currentSendTime": row["send_time_ms"],
+                **odd,
             }
             path = f"/jobs/{synthesise.identity('sends')}{place}/{row['subtask']}/metrics?get=sink"
             poll[path] = [
@@ -92,3 +99,25 @@ def test_errors_of_a_sink_that_keeps_up() -> None:
     assert figures["stages.calls.requests.like"].is_assumed
     assert "no metric names" in figures["stages.calls.requests.like"].origin
     assert again(fitted) == pytest.approx(rate, rel=0.03)
+
+
+def test_a_producer_that_fails_has_errors_for_it_has_no_limit() -> None:
+    failing = {"like": "kafka", "latency_ms": 20, "errors": {"record": 0.2}}
+    fitted, figures, _ = refitted(job(2000, "kafka", failing, service_rate=500))
+    assert figures["stages.kafka.requests.errors.record"].value > 0
+    assert fitted.stages[1].requests is not None and fitted.stages[1].requests.limit is None
+
+
+@pytest.mark.parametrize("errors", ["records_sent", "bytes_sent"])
+def test_a_sink_that_stores_nothing(errors: str) -> None:
+    """All that it sends fails, or more than that: no limit of the destination says so."""
+    sends = {"like": "sqs", "latency_ms": 400}
+    _, figures, _ = refitted(job(2000, "sqs", sends), errors=errors)
+    assert figures["stages.sqs.requests.errors.record"].value == 1
+
+
+def test_a_latency_is_in_whole_microseconds() -> None:
+    sends = {"like": "sqs", "latency_ms": 400}
+    fitted, _, _ = refitted(job(200, "sqs", sends), currentSendTime=0.04567)
+    assert fitted.stages[1].requests is not None
+    assert float(fitted.stages[1].requests.latency_ms[0].ms) == 0.046
