@@ -189,4 +189,4 @@ def _bucket(rate: Fraction | None, burst_s: Fraction) -> Bucket:
     if rate is None:
         return Bucket()
     most = min(MOST, max(WHOLE, int(rate * burst_s * WHOLE)))
-    return Bucket(rate=max(1, int(rate * 1000)), most=most, tokens=most)
+    return Bucket(rate=max(1, round(rate * 1000)), most=most, tokens=most)

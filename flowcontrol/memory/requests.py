@@ -162,8 +162,8 @@ def fill_requests(build: Builder, restored: Restored) -> None:
 # ---- what is left of it when its task begins anew
 
 _COUNTERS = (
-    *("requests", "sent", "sent_bytes", "acknowledged", "failed", "timeouts", "doubled"),
-    *("answers", "answer_time", "throttled", "exhausted"),
+    *("requests", "sent", "sent_bytes", "acknowledged", "failed", "failed_requests", "timeouts"),
+    *("doubled", "answers", "answer_time", "throttled", "exhausted"),
 )
 """Fields of a writer that count since the start of the run."""
 

@@ -96,6 +96,17 @@ class RateLimiting(f.Mapping):
     burst_s: f.PositiveSeconds = f.key("RateLimiting.burst_s", Fraction(1))
 
 
+def _limiting_kind(value: object) -> str:
+    return f"{TAG_MARK}{'word' if isinstance(value, str) else 'keys'}"
+
+
+RateLimitings = Annotated[
+    Annotated[RateLimiting, Tag(f"{TAG_MARK}keys")]
+    | Annotated[Literal["none"], Tag(f"{TAG_MARK}word")],
+    Discriminator(_limiting_kind),
+]
+
+
 class Limit(f.Mapping):
     """What a destination takes at the most; what is above it fails."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from fractions import Fraction
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from flowcontrol.scenario import fields as f
 from flowcontrol.scenario.connectors import CONNECTORS, HALF, Connector, RetryDefaults, Style
@@ -22,6 +22,7 @@ from flowcontrol.scenario.request_parts import (
     Limit,
     Partitions,
     RateLimiting,
+    RateLimitings,
     Records,
     Retry,
 )
@@ -90,7 +91,7 @@ class Requests(f.Mapping):
     partitions: Partitions = f.key("Requests.partitions", 1)
     max_block_s: f.Moment | None = f.key("Requests.max_block_s")
     timeout_s: f.PositiveSeconds | None = f.key("Requests.timeout_s")
-    rate_limiting: RateLimiting | Literal["none"] = f.key("Requests.rate_limiting", RateLimiting())
+    rate_limiting: RateLimitings = f.key("Requests.rate_limiting", RateLimiting())
     retry: Retry | None = f.key("Requests.retry")
     flush_on_checkpoint: bool = f.key("Requests.flush_on_checkpoint", True, strict=True)
     limit: Limit | None = f.key("Requests.limit")
@@ -331,6 +332,12 @@ class Requests(f.Mapping):
         own = self.bucket
         keys = frozenset({"initial", "increase", "decrease", "threshold"})
         return own is not None and not keys.isdisjoint(own.model_fields_set)
+
+    @property
+    def has_burst_alone(self) -> bool:
+        """Whether there is a time to collect tokens in, and no rate of them."""
+        own = self.limiting
+        return own is not None and "burst_s" in own.model_fields_set
 
     @property
     def is_bucket_too_small(self) -> bool:

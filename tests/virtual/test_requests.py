@@ -7,6 +7,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from flowcontrol.results.requests import COUNTED
 from flowcontrol.scenario import load_scenario, parse_scenario
 from flowcontrol.virtual import simulate
 from modules import ROOT
@@ -228,6 +229,8 @@ def test_nothing_is_lost_by_a_failure(subtasks: int, mode: str) -> None:
     )  # fmt: skip
     assert len(tables["restarts"]) == 2
     rows = tables["requests"]
+    for name in COUNTED:
+        assert rows.groupby("subtask")[name].is_monotonic_increasing.all()
     last = rows[rows.t_s == rows.t_s.max()].sum(numeric_only=True)
     assert last.in_flight == last.buffered_records == 0
     assert last.records_replayed > 100
