@@ -317,11 +317,12 @@ def _task_state(
         resumes_at_switch=0,
     )
     commit = plan.stage.commit
+    flushes = any(one.stage.requests is not None for one in job.stages)
     own = TaskCheckpoint(
         mode=settings.mode,
         timeout=timeout,
         withholds=int(job.record_transport is not None),
-        waits_final=int(settings.waits_for_final),
+        waits_final=1 if settings.waits_for_final else -int(flushes),
         data_open=max(1, inputs),
         sync=task_sync_us(job, plan),
         slowdown=int(job.scenario.cluster.upload_slowdown * WHOLE_SERVICE),

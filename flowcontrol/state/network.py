@@ -334,7 +334,7 @@ class TaskCheckpoint:
     stops; constant."""
     waits_final: int = 0
     """1: a task finishes when a checkpoint is complete that was taken after its data had ended
-    (FLIP-147); constant."""
+    (FLIP-147); -1: it only says so, for sinks that then flush; 0: neither; constant."""
     data_open: int = 0
     """Input channels whose data has not ended; of a source 1."""
     has_ended: int = 0

@@ -209,6 +209,36 @@ def test_a_barrier_waits_behind_a_blocked_write() -> None:
     assert done.e2e_ms.max() > 6000
 
 
+@pytest.mark.parametrize(
+    "top",
+    [
+        {"savepoints": [{"at_s": 2}]},
+        {
+            "options": {
+                "execution.checkpointing.interval": "30s",
+                "execution.checkpointing.checkpoints-after-tasks-finish": False,
+            }
+        },
+    ],
+    ids=["savepoint", "no final checkpoint"],
+)
+@pytest.mark.parametrize(
+    "requests",
+    [
+        {**BATCH, "batch_records": 25, "buffer_s": 1000},
+        {"like": "jdbc", "latency_ms": 20},
+        {"like": "kafka", "latency_ms": 20, "buffer_s": 30},
+    ],
+    ids=["async", "blocking", "producer"],
+)
+def test_the_end_of_the_input_is_a_flush_without_a_final_checkpoint(
+    requests: dict[str, Any], top: dict[str, Any]
+) -> None:
+    rate = [{"at_s": 0, "rate": 103}, {"at_s": 5, "rate": 0}]
+    rows = run_style(rate, 10, None, top, **requests)["requests"]
+    assert rows.records_acknowledged.max() == 515
+
+
 @pytest.mark.parametrize("subtasks", [1, 3])
 @pytest.mark.parametrize("mode", ["aligned", "unaligned"])
 def test_nothing_is_lost_by_a_failure(subtasks: int, mode: str) -> None:

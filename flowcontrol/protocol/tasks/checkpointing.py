@@ -134,6 +134,8 @@ def may_finish(worker: Worker, task: StreamTask) -> int:
         return 1
     if worker.task.gates == 0 and task.open_inputs == 0 and task.is_pending == 0:
         end_data(worker, task)
+    if state.waits_final < 0:
+        return 1
     if state.commits >= 0 or state.synced_at > worker.now_us():
         return 0  # its last transaction is not yet committed
     if state.data_open > 0 and worker.task.gates > 0 and task.open_inputs == 0:
