@@ -31,7 +31,7 @@ ROWS = {
     "kafka-questions": "fine flink",
     "kafka-source": "blocks flink",
     "kafka-slow-broker": "chosen",
-    "kafka-transactions": "fails",
+    "kafka-transactions": "fails fine",
     "late-data": "timed",
     "oscillation": "blocks flink",
     "partition-types": "fine chosen",
@@ -54,7 +54,7 @@ ROWS = {
   compare them, in a form that blocks within seconds
 - virtual: the live clock refuses it (the parallelism changes, or too many channels)
 - chosen: its windows suit the round that the virtual clock chooses, not one of the live clock
-- fine: in rounds of 2 and 5 ms, thousands of micro-batches, so nobody would run it live
+- fine: in rounds of 1 to 5 ms, thousands of micro-batches, so nobody would run it live
 - timed: has event time
 - fails: a task fails, in the round that the virtual clock chooses
 - flink: a real Flink can run it

@@ -41,7 +41,7 @@ def followed(
     for _ in range(made.rounds):
         state = own.run()
         replica, _ = own._stages[number]
-        yield works_of(replica, made.stages[number], own._shares)[0], state
+        yield works_of(replica, made.stages[number], own.published)[0], state
 
 
 def takes(laid_out: tuple[Job, Replayed], rounds: int) -> list[list[tuple[int, int, int]]]:

@@ -109,7 +109,7 @@ class WatchedRun:
     @property
     def shares(self) -> Any:
         """What all tasks have published in the last round."""
-        return self.staged._shares
+        return self.staged.published
 
     def watch(
         self,
