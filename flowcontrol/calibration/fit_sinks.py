@@ -40,13 +40,8 @@ def requests_of(draft: Draft, job: FlinkJob, vertex: Vertex) -> dict[str, Any]:
     """
     key = f"stages.{vertex.stage}.requests"
     sent = vertex.total(lambda one: one.growth("records_sent"))
-    name = "request_ms" if _knows(vertex, "request_ms") else "send_ms"
-    times = [
-        one.values[name]
-        for subtask in vertex.subtasks
-        for one in subtask.readings
-        if one.values.get(name)
-    ]
+    of_requests = _times(vertex, "request_ms")
+    times = of_requests or _times(vertex, "send_ms")
     if job.outputs(vertex.stage) or not sent or not times:
         return {}
     like = next((one for word, one in _WORDS.items() if word in vertex.name.lower()), _USUAL)
@@ -55,7 +50,7 @@ def requests_of(draft: Draft, job: FlinkJob, vertex: Vertex) -> dict[str, Any]:
     draft.assumed(f"{key}.like", like, f"{why}: sizes and requests in flight are its defaults")
     latency = fmean(times)
     error = stdev(times) / len(times) ** 0.5 / latency if len(times) > 1 else None
-    origin = "KafkaProducer.request-latency-avg" if name == "request_ms" else "currentSendTime"
+    origin = "KafkaProducer.request-latency-avg" if of_requests else "currentSendTime"
     text = f"mean of {origin} over subtasks and polls"
     found: dict[str, Any] = {"like": like}
     found["latency_ms"] = draft.measured(
@@ -92,5 +87,7 @@ def requests_of(draft: Draft, job: FlinkJob, vertex: Vertex) -> dict[str, Any]:
     return stage
 
 
-def _knows(vertex: Vertex, name: str) -> bool:
-    return any(name in one.values for subtask in vertex.subtasks for one in subtask.readings)
+def _times(vertex: Vertex, name: str) -> list[float]:
+    """Return what a gauge says of a time at each poll, but for 0: nothing was sent yet."""
+    readings = (one for subtask in vertex.subtasks for one in subtask.readings)
+    return [one.values[name] for one in readings if one.values.get(name)]

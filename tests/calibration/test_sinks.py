@@ -121,3 +121,10 @@ def test_a_latency_is_in_whole_microseconds() -> None:
     fitted, _, _ = refitted(job(200, "sqs", sends), currentSendTime=0.04567)
     assert fitted.stages[1].requests is not None
     assert float(fitted.stages[1].requests.latency_ms[0].ms) == 0.046
+
+
+def test_a_gauge_of_kafka_that_stays_0_says_nothing() -> None:
+    sends = {"like": "kafka", "latency_ms": 20}
+    _, figures, _ = refitted(job(500, "kafka", sends), **{"request-latency-avg": 0})
+    found = figures["stages.kafka.requests.latency_ms"]
+    assert found.value == pytest.approx(20, rel=0.01) and "currentSendTime" in found.origin

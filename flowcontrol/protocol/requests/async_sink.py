@@ -184,9 +184,12 @@ def _start_timer(requests: Requests, now: int) -> None:
 
 def _may_send(requests: Requests, now: int) -> int:
     """Tell whether the next request need not wait, even if it is of nothing: 1 if so."""
-    settings, writer = requests.settings, requests.writer
-    records = min(most_in_batch(settings, writer), writer.buffer.records)
-    return 1 - should_block(settings, writer, records, now)
+    return 1 - should_block(requests.settings, requests.writer, _asked(requests), now)
+
+
+def _asked(requests: Requests) -> int:
+    """Return how many records the next request asks for."""
+    return min(most_in_batch(requests.settings, requests.writer), requests.writer.buffer.records)
 
 
 def _waits(requests: Requests, now: int) -> int:
@@ -195,12 +198,11 @@ def _waits(requests: Requests, now: int) -> int:
     Without requests in flight no mail need come: the task then looks for tokens again and again
     (FLINK-38096; before that it hangs).
     """
-    settings, writer = requests.settings, requests.writer
+    writer = requests.writer
     if _may_send(requests, now) == 1:
         return 0
     if writer.in_flight == 0 and writer.bucket.rate > 0:
-        records = min(most_in_batch(settings, writer), writer.buffer.records)
-        writer.looks = tokens_at(settings, writer, records, now)
+        writer.looks = tokens_at(requests.settings, writer, _asked(requests), now)
         note_next(writer, writer.looks)
     return 1
 
@@ -218,7 +220,7 @@ def _send_full(worker: Worker, requests: Requests, now: int) -> None:
 def _send(worker: Worker, requests: Requests, now: int) -> None:
     """Send a request of what is at the head of the buffer, if there is anything (``flush``)."""
     settings, writer = requests.settings, requests.writer
-    asked = min(most_in_batch(settings, writer), writer.buffer.records)
+    asked = _asked(requests)
     if asked == 0:
         return
     request = requests.slots[free_slot(requests) - 1]
