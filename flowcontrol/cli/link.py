@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 UNSET = "none"
 
+LONGEST_S = 366 * 86_400.0
+"""Most of ``--wait``."""
+
 Act = Callable[[argparse.Namespace], Iterator[str]]
 """Does what was asked for; yields lines to print."""
 
@@ -63,6 +66,11 @@ def add(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="release the rows that it has left, and wait until receivers have read them",
     )
+    drain = action(
+        "drain", _drain, "keep senders out until receivers have read all, to go on without", ""
+    )
+    drain.add_argument("--wait", type=float, metavar="SECONDS", help="for ever by default")
+    drain.add_argument("--undo", action="store_true", help="let senders in again instead")
     move = action("move", _move, "move a link to another folder", " /volumes/links/orders")
     move.add_argument("target", metavar="TARGET", help="new folder, empty or not yet there")
     _add_force(move, "cut off running members")
@@ -171,6 +179,23 @@ def _remove_sender(options: argparse.Namespace) -> Iterator[str]:
         yield f"releasing what sender {options.name} has left, as its receivers read it"
     freed = link.remove_sender(options.name, finish=options.finish)
     yield f"sender {options.name} is removed: {freed} bytes are free"
+
+
+def _drain(options: argparse.Namespace) -> Iterator[str]:
+    from flowcontrol.link.draining import drain, undo_drain
+
+    link = _open(options)
+    if options.undo:
+        undo_drain(link.storage)
+        yield f"{link.storage} takes rows again: start its senders with their checkpoints"
+        return
+    if options.wait is not None and not 0 <= options.wait <= LONGEST_S:
+        raise LinkError(f"--wait {options.wait:g}: needs seconds, from 0 to {LONGEST_S:.0f}")
+    yield from drain(link.storage, wait_s=options.wait)
+    yield f"{link.storage} is drained: receivers have read all rows; stop their queries"
+    for one in link.describe()["senders"]:
+        name = one["name"]
+        yield f"start sender {name} with its checkpoint and link.bypass({name!r}, function)"
 
 
 def _move(options: argparse.Namespace) -> Iterator[str]:

@@ -9,13 +9,13 @@ from typing import Any
 
 from flowcontrol.errors import FencedError, LinkError
 from flowcontrol.ledger.commit import Writer
-from flowcontrol.ledger.link_ledger import LinkLedger, LinkLedgerView, create_ledger
+from flowcontrol.ledger.link_ledger import LinkLedger, create_ledger
 from flowcontrol.ledger.link_log import SENDER, LinkLog, folder_of
 from flowcontrol.ledger.log import NewFile
 from flowcontrol.ledger.storage import Storage
 from flowcontrol.link.event_time import check_event_column
 from flowcontrol.link.folder import figures_of, unread_of
-from flowcontrol.link.members import consumed_of, receivers_of, remove_member, senders_of
+from flowcontrol.link.members import consumed_of, receivers_of, remove_member, senders_of, view_of
 from flowcontrol.link.schema import types_of
 from flowcontrol.link.sender import LinkSender
 from flowcontrol.link.settings import (
@@ -42,8 +42,7 @@ def finish_sender(storage: Storage, name: str) -> None:
 
     Raises LinkError if no receiver is there to read, or the sender's query is started meanwhile.
     """
-    view, settings = LinkLedgerView(storage.child("ledger")), read_settings(storage)
-    view.refresh()
+    view, settings = view_of(storage), read_settings(storage)
     if not receivers_of(view):
         raise LinkError(
             f"the link {storage}: sender {name!r} is not finished: the link has no receivers, so "
@@ -51,14 +50,14 @@ def finish_sender(storage: Storage, name: str) -> None:
         )
     assert settings is not None  # a ledger with a sender in it belongs to a link
     query = view.members[f"sender/{name}"].state["query"]
-    sender = LinkSender(storage, settings, name, query, reset=True)
+    sender = LinkSender(storage, settings, name, query, reset=True, finishes=True)
     ends = [log.end for log in sender.output.logs]
     try:
         # Nobody is waited for if receivers are removed meanwhile.
         sender.wait_until_read(
-            ends, lambda: _is_taken_over(sender) or not receivers_of(sender.ledger)
+            ends, lambda: sender.is_taken_over or not receivers_of(sender.ledger)
         )
-        is_taken_over = _is_taken_over(sender)
+        is_taken_over = sender.is_taken_over
     except FencedError:
         is_taken_over = True
     finally:
@@ -68,12 +67,6 @@ def finish_sender(storage: Storage, name: str) -> None:
             f"the link {storage}: sender {name!r} is not finished: its query was started again and "
             "does that itself. Stop it and remove it again, or leave it"
         )
-
-
-def _is_taken_over(sender: LinkSender) -> bool:
-    """Whether another process has committed as this sender: each does so as it starts."""
-    newest = sender.ledger.latest
-    return newest is not None and newest.state["epoch"] != sender.epoch
 
 
 # --- Retire a member of a link: nobody waits for it any more, and its space is freed.
@@ -92,13 +85,6 @@ def claimed(storage: Storage, member: str, refused: str) -> Iterator[LinkLedger]
         ledger.close()
 
 
-def _viewed(storage: Storage) -> LinkLedgerView:
-    view = LinkLedgerView(storage.child("ledger"))
-    if view.storage.exists("_delta_log"):
-        view.refresh()
-    return view
-
-
 def remove_receiver(storage: Storage, group: str, *, force: bool = False) -> list[str]:
     """Remove a receiver with all of its queries: no sender waits for it any more.
 
@@ -107,7 +93,7 @@ def remove_receiver(storage: Storage, group: str, *, force: bool = False) -> lis
     Raises LinkError if there is no such receiver; the known ones are named. If it has rows to read,
     or starts at this moment.
     """
-    known = receivers_of(_viewed(storage))
+    known = receivers_of(view_of(storage))
     members = [one.member for one in known if one.group == group]
     if not members:
         names = ", ".join(sorted({one.group for one in known})) or "none"
@@ -135,7 +121,7 @@ def remove_sender(storage: Storage, name: str, *, finish: bool = False) -> int:
     Raises LinkError if there is no such sender, a receiver has rows of it to read, or it starts at
     this moment.
     """
-    view = _viewed(storage)
+    view = view_of(storage)
     senders = [one for one in senders_of(view) if not one.is_removed]
     own = next((one for one in senders if one.name == name), None)
     if own is None:

@@ -145,7 +145,7 @@ class SenderBatch:
 
     def _opened(self, rows: DataFrame) -> LinkSender:
         """Return the sender; the first batch of a start opens it."""
-        start = _property(rows, QUERY_ID), _property(rows, RUN_ID)
+        start = local_property(rows, QUERY_ID), local_property(rows, RUN_ID)
         if self._sender is None or start != self._start:
             from flowcontrol.link.sender import LinkSender
 
@@ -184,7 +184,7 @@ class SenderBatch:
         return [row[RESULT] for row in found]
 
 
-def _property(rows: DataFrame, name: str) -> str | None:
+def local_property(rows: DataFrame, name: str) -> str | None:
     """Return a property of the running query; None with Spark Connect, which hides them."""
     try:
         found = rows.sparkSession.sparkContext.getLocalProperty(name)

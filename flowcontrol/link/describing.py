@@ -10,7 +10,7 @@ from typing import Any
 
 from flowcontrol.ledger.storage import Storage
 from flowcontrol.link.folder import EXCHANGE, LEDGER, figures_of
-from flowcontrol.link.members import ranges
+from flowcontrol.link.members import drain_of, ranges, view_of
 from flowcontrol.link.monitoring.figures import LinkSnapshot, ReceiverSnapshot, duration, size
 from flowcontrol.link.settings import EVENT_SETTINGS, LinkSettings, read_settings
 
@@ -22,8 +22,8 @@ def describe(storage: Storage) -> dict[str, Any]:
 
     Returns ``path``; ``settings``, with ``columns`` in place of Spark's schema; ``senders`` and
     ``receivers``, each with its name, state, rows, backlog (rows, bytes) and the seconds since its
-    last commit, receivers with the watermark of a link with event time; ``disk_bytes`` of the two
-    tables. Raises LinkError if there is no link.
+    last commit, receivers with the watermark of a link with event time; ``drain``, which is
+    running, done or None; ``disk_bytes`` of the two tables. Raises LinkError if there is no link.
     """
     found = figures_of(storage)
     settings = read_settings(storage)
@@ -44,6 +44,7 @@ def describe(storage: Storage) -> dict[str, Any]:
             for one in found.senders
         ],
         "receivers": [_receiver(found, one) for one in found.receivers],
+        "drain": drain_of(view_of(storage)),
         "disk_bytes": {name: _size(storage.child(name)) for name in (EXCHANGE, LEDGER)},
     }
 
@@ -99,7 +100,8 @@ def _size(table: Storage) -> int:
 
 def shown(link: Mapping[str, Any]) -> Iterator[str]:
     """Yield the lines of a link for a terminal of 80 columns."""
-    yield f"link {link['path']}"
+    drain = {"running": " is being drained", "done": " is drained"}.get(link["drain"], "")
+    yield f"link {link['path']}{drain}"
     for name, value in link["settings"].items():
         has_time = link["settings"]["event_time_column"] is not None
         if name != "link_id" and (has_time or name not in EVENT_SETTINGS):

@@ -27,6 +27,7 @@ from flowcontrol.link.settings import (
     check,
     check_stays,
     check_whole,
+    no_link,
     notice_of,
     read_made,
     read_settings,
@@ -364,10 +365,7 @@ def _text_of(storage: Storage) -> bytes:
         return storage.read(FILE)
     except FileNotFoundError:
         read_made(storage)
-        raise LinkError(
-            f"{storage}: there is no link here (no file link.json): name the folder that was "
-            "given to Link(...)"
-        ) from None
+        raise no_link(storage) from None
     except NotADirectoryError:
         read_made(storage)  # says so
         raise

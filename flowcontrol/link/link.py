@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,7 @@ from flowcontrol.errors import LinkError
 from flowcontrol.ledger.storage import Storage
 from flowcontrol.link.folder import agree, find
 from flowcontrol.link.members import check_name
-from flowcontrol.link.settings import DEFAULTS, LinkSettings, read_settings, schema_json
+from flowcontrol.link.settings import DEFAULTS, LinkSettings, no_link, read_settings, schema_json
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from flowcontrol.link.batches import SenderBatch
+    from flowcontrol.link.draining import Bypass
 
 
 class Link:
@@ -145,7 +146,6 @@ class Link:
         return self._settings
 
     def __repr__(self) -> str:
-        """Return the call that opens this link."""
         return f"Link({str(self.storage)!r})"
 
     def sender(self, name: str, *, reset: bool = False) -> SenderBatch:
@@ -285,8 +285,7 @@ class Link:
 
         Notes
         -----
-        Only one process at a time may publish a link. Rows older than a week, which the link
-        itself no longer keeps, stay in the table.
+        Only one process at a time may publish a link. Rows older than a week stay in the table.
         """
         from flowcontrol.link.monitoring.view import publish_ledger
 
@@ -355,6 +354,47 @@ class Link:
 
         return remove_sender(self.storage, name, finish=finish)
 
+    def drain(self, *, wait_s: float | None = None, undo: bool = False) -> None:
+        """Take the link out of its pipeline: keep senders out until receivers have read all.
+
+        Parameters
+        ----------
+        wait_s : float, optional
+            How long to wait for the receivers; by default for ever.
+        undo : bool, default False
+            Let senders in again instead.
+
+        Raises
+        ------
+        LinkError
+            If nobody reads, or not all is read in time; senders stay out then.
+        """
+        from flowcontrol.link.draining import drain, undo_drain
+
+        if undo:
+            undo_drain(self.storage)
+        else:
+            list(drain(self.storage, wait_s=wait_s))
+
+    def bypass(self, name: str, function: Callable[[DataFrame, int], None]) -> Bypass:
+        """Return the function for a sender's ``foreachBatch`` behind :meth:`drain`.
+
+        Parameters
+        ----------
+        name : str
+            Name of the sender, whose checkpoint the query has.
+        function : callable
+            Takes the rows of a source batch and its number; not a batch that receivers have had.
+
+        Raises
+        ------
+        LinkError
+            In the query: if the link is not drained, or the checkpoint is not the sender's.
+        """
+        from flowcontrol.link.draining import Bypass
+
+        return Bypass(self.storage, check_name("sender", name), function)
+
     def move(self, path: str | Path, *, force: bool = False) -> Link:
         """Move the link to another folder or store; its queries go on there, where they were.
 
@@ -368,16 +408,12 @@ class Link:
         Returns
         -------
         Link
-            The link in its new place. The old folder keeps a ``link.json`` that says where it is.
+            The link in its new place. The same call finishes a move that was killed.
 
         Raises
         ------
         LinkError
             If members run, or the new folder holds something else.
-
-        Notes
-        -----
-        A move that was killed is finished by the same call: until then nobody opens the link.
         """
         from flowcontrol.link.folder import move
 
@@ -405,10 +441,7 @@ class Link:
     def describe(self) -> dict[str, Any]:
         """Return settings, members, backlog and space on disk, as ``flowcontrol link show`` does.
 
-        Raises
-        ------
-        LinkError
-            If there is no link.
+        Raises LinkError if there is no link.
         """
         from flowcontrol.link.describing import describe
 
@@ -440,10 +473,8 @@ class Link:
         buffers none is taken back: those in use go as their messages are consumed. A receiver
         with a ``target_batch_s`` of its own keeps that.
 
-        Into more channels a sender writes from its next source batch on. With a key it first waits
-        until all that it wrote before is read, for rows of one key go to another channel then and
-        stay in order. Receivers of all channels take them over by themselves; where channels are
-        named, start a query for the new ones.
+        Into more channels a sender with a key writes when all that it wrote before is read. Where
+        receivers name channels, start a query for the new ones.
         """
         from flowcontrol.link.altering import alter
 
@@ -465,8 +496,5 @@ def open_link(path: str | Path) -> Link:
     Raises LinkError if there is none.
     """
     if read_settings(Storage(path)) is None:
-        raise LinkError(
-            f"{path}: there is no link here (no file link.json): name the folder that was given to "
-            "Link(...)"
-        )
+        raise no_link(path)
     return Link(path)

@@ -11,8 +11,9 @@ import numpy as np
 
 from flowcontrol.errors import DetachedError, LinkError, RemovedError
 from flowcontrol.ledger.link_ledger import Latest, LinkLedger, LinkLedgerView
+from flowcontrol.ledger.storage import Storage
 from flowcontrol.link.batch_size import fit_costs
-from flowcontrol.link.settings import SETTINGS, LinkSettings
+from flowcontrol.link.settings import DRAINING, SETTINGS, LinkSettings
 
 # --- How many bytes the pool of a link should hold so that both ends keep busy, and no more.
 #
@@ -238,6 +239,28 @@ def remove_member(ledger: LinkLedger) -> None:
     ledger.commit(rows, {**latest.state, "removed": True})
 
 
+def drain_of(view: LinkLedgerView) -> str | None:
+    """Return how far the drain of a link is: running or done; None if senders may write."""
+    latest = view.members.get(DRAINING)
+    if latest is None or not latest.state["is_draining"]:
+        return None
+    return "done" if latest.state["is_drained"] else "running"
+
+
+def check_not_draining(view: LinkLedgerView, name: str) -> None:
+    """Keep a sender out of a link that is being drained.
+
+    Raises LinkError: saying how its query goes on.
+    """
+    if drain_of(view) is not None:
+        raise LinkError(
+            f"{view.storage}: the link is being drained, sender {name!r} writes no more. When "
+            f"flowcontrol link drain has ended, start its query with the same checkpoint and "
+            f"link.bypass({name!r}, function) in place of link.sender({name!r}), or let it send "
+            "again with flowcontrol link drain --undo"
+        )
+
+
 def receiver_id(group: str, channels: Iterable[int]) -> str:
     """Return a receiver's application id."""
     return f"receiver/{group}/{ranges(channels)}"
@@ -289,6 +312,14 @@ def _sender(name: str, state: Mapping[str, Any], width: int) -> Sender:
         state.get("floating"),
         tuple(state["time"]["watermark"]) if "time" in state else (),
     )
+
+
+def view_of(storage: Storage) -> LinkLedgerView:
+    """Return what stands in a link's ledger now; nothing if there is none yet."""
+    view = LinkLedgerView(storage.child("ledger"))
+    if view.is_there():
+        view.refresh()
+    return view
 
 
 def receivers_of(view: LinkLedgerView) -> list[Receiver]:

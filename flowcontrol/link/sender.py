@@ -20,7 +20,7 @@ from flowcontrol.ledger.link_index import PackedRows
 from flowcontrol.ledger.link_ledger import LinkLedger
 from flowcontrol.ledger.link_log import LinkFiles, Newest
 from flowcontrol.ledger.storage import Storage
-from flowcontrol.link.members import senders_of
+from flowcontrol.link.members import check_not_draining, senders_of
 from flowcontrol.link.output import LinkOutput
 from flowcontrol.link.schema import columns_of
 from flowcontrol.link.settings import LinkSettings, Presence, altered
@@ -94,9 +94,10 @@ class LinkSender:
 
     - ``reset``: whether a new checkpoint may go on under a name that another has used.
     - ``columns``: of its rows; by default all that the link has.
+    - ``finishes``: whether it only releases what is written, also while the link is drained.
     - ``output``: its channels.
 
-    Raises LinkError if the name belongs to another checkpoint.
+    Raises LinkError if the name belongs to another checkpoint, or the link is being drained.
     """
 
     def __init__(
@@ -108,16 +109,16 @@ class LinkSender:
         *,
         reset: bool,
         columns: Sequence[str] | None = None,
+        finishes: bool = False,
     ) -> None:
         self._made, self.name, self.query = settings, name, query
+        self._finishes = finishes
         self._lock = threading.RLock()
         member = f"sender/{name}"
         self.ledger = LinkLedger(storage.child("ledger"), member)
-        if not reset:
-            check_query(self.ledger, name, query)
+        self._check_name(reset=reset)
         self.epoch = self.ledger.claim()
-        if not reset:
-            check_query(self.ledger, name, query)  # another may have come before the claim
+        self._check_name(reset=reset)  # another may have come before the claim
         self._presence = Presence(storage)
         self._presence.check(at_once=True)
         index = self.index = own_index(self.ledger, name)
@@ -149,6 +150,12 @@ class LinkSender:
             0, rows, [log.nbytes(known, log.end) for log, known in zip(logs, written, strict=True)]
         )
 
+    def _check_name(self, *, reset: bool) -> None:
+        if not self._finishes:
+            check_not_draining(self.ledger, self.name)
+        if not reset:
+            check_query(self.ledger, self.name, self.query)
+
     @property
     def settings(self) -> LinkSettings:
         """The link's settings, as this sender has seen them last."""
@@ -158,6 +165,12 @@ class LinkSender:
     def channels(self) -> int:
         """Into how many channels it writes."""
         return self.output.channels
+
+    @property
+    def is_taken_over(self) -> bool:
+        """Whether another process has committed as this sender: each does so as it starts."""
+        newest = self.ledger.latest
+        return newest is not None and newest.state["epoch"] != self.epoch
 
     # ------------------------------------------------------------------ writing
 
@@ -173,18 +186,10 @@ class LinkSender:
         the checkpoint was put back.
         """
         with self._lock:
-            number, last = self._first_batch + batch_id, self.files.last_batch()
-            newest = self.files.log.newest(self.index)
-        sender = f"{self.ledger.storage}: sender {self.name!r}"
-        if number < last:
-            raise LinkError(
-                f"{sender} runs batch {batch_id} again, but batch {last - self._first_batch} is in "
-                "the link: its checkpoint was put back to an earlier time. Use the newest one, or "
-                "another name"
-            )
-        if number == last:  # without the lock: counting rows may take long
-            check_same(sender, batch_id, newest, source, count)
-        return number <= last
+            last, newest = self.files.last_batch(), self.files.log.newest(self.index)
+        # Without the lock: counting rows may take long.
+        place = f"{self.ledger.storage}: sender {self.name!r}"
+        return is_in_log(place, batch_id, self._first_batch, last, newest, source, count)
 
     def write(self, batch_id: int, files: Sequence[PackedRows], source: str | None = None) -> None:
         """Commit the rows of a source batch, and what identifies them, if there are any."""
@@ -278,6 +283,10 @@ class LinkSender:
             wait = min(2 * wait, longest)
         return True
 
+    def is_all_read(self) -> bool:
+        """Whether receivers have read all that is written."""
+        return self._is_read([log.end for log in self.output.logs])
+
     def _is_read(self, ends: Sequence[int]) -> bool:
         if not ends:
             return True
@@ -305,6 +314,8 @@ class LinkSender:
                 return False
             # The commit below reads the ledger as well: what it finds is left for the next step.
             self._acted_on = self.ledger.version
+            if not self._finishes:
+                check_not_draining(self.ledger, self.name)
             output.adopt(altered(self._made, self.ledger))
             before = list(output.released), list(output.detached)
             output.detach()
@@ -348,7 +359,36 @@ class LinkSender:
         output.forget()
 
 
-def check_same(
+def is_in_log(
+    sender: str,
+    batch_id: int,
+    first_batch: int,
+    last: int,
+    newest: Newest,
+    source: str | None,
+    count: Callable[[], int] | None,
+) -> bool:
+    """Whether the rows of a source batch are in the exchange log.
+
+    - ``sender``: its place and name, for errors.
+    - ``first_batch``: number in the log of batch 0 of the query.
+    - ``last``: number of the last batch in the log; ``newest`` is what the log has of it.
+    - ``source``, ``count``: as :meth:`LinkSender.is_written` has them.
+
+    Raises LinkError as that does.
+    """
+    number = first_batch + batch_id
+    if number < last:
+        raise LinkError(
+            f"{sender} runs batch {batch_id} again, but batch {last - first_batch} is in the link: "
+            "its checkpoint was put back to an earlier time. Use the newest one, or another name"
+        )
+    if number == last:
+        _check_same(sender, batch_id, newest, source, count)
+    return number == last
+
+
+def _check_same(
     sender: str, batch_id: int, known: Newest, source: str | None, count: Callable[[], int] | None
 ) -> None:
     """Make sure that a batch that runs again has the rows that are in the link.

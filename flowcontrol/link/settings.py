@@ -43,6 +43,9 @@ POOL_BYTES = 256 << 20
 SETTINGS = "settings/link"
 """The ledger's member whose newest commit holds what was altered."""
 
+DRAINING = "draining/link"
+"""The ledger's member whose newest commit says whether the link is being drained, or is."""
+
 MOVING, MOVED, DELETING = "moving_to", "moved_to", "deleting"
 """Key of ``link.json`` while the link is moved, after it has moved, and while it is deleted."""
 
@@ -325,6 +328,14 @@ def altered(settings: LinkSettings, view: LinkLedgerView) -> LinkSettings:
     latest = view.members.get(SETTINGS)
     schema = columns_of(settings.schema, view).schema
     return replace(settings, **({} if latest is None else latest.state), schema=schema)
+
+
+def no_link(place: object) -> LinkError:
+    """Return what is raised where a folder should hold a link and does not."""
+    return LinkError(
+        f"{place}: there is no link here (no file link.json): name the folder that was given to "
+        "Link(...)"
+    )
 
 
 def read_settings(storage: Storage) -> LinkSettings | None:

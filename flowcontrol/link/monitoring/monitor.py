@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from flowcontrol.errors import LedgerError, LinkError
+from flowcontrol.errors import LedgerError
 from flowcontrol.ledger.storage import Storage
 from flowcontrol.link.members import Receiver, Sender, receivers_of, senders_of
 from flowcontrol.link.monitoring.figures import (
@@ -29,7 +29,7 @@ from flowcontrol.link.monitoring.times import (
     member_of,
     receiver_time,
 )
-from flowcontrol.link.settings import LinkSettings, altered, read_made
+from flowcontrol.link.settings import LinkSettings, altered, no_link, read_made
 
 WINDOW_S = 10.0
 """What rates and shares cover, seconds: several micro-batches, and still the present."""
@@ -60,10 +60,7 @@ class LinkMonitor:
     def _read_settings(self) -> LinkSettings:
         found = read_made(self.storage)
         if found is None:
-            raise LinkError(
-                f"{self.storage}: there is no link here (no file link.json): name the folder "
-                "that was given to Link(...)"
-            )
+            raise no_link(self.storage)
         return found
 
     def snapshot(self, now: float | None = None) -> LinkSnapshot:
