@@ -41,11 +41,11 @@ Both clocks run every system. `flowcontrol systems NAME` prints what is here.
 """
 
 SOURCES = """
-A throttled source counts as blocked. Under `pid_rate` and `static_admission` a source reads from a
-log such as Kafka's: records that it does not emit wait there, which counts as latency. Under the
-other throttles it loses records that fall due meanwhile, as it does when a full buffer blocks it; a
-source with an `arrival_rate` loses nothing. If a heap would overflow (`heap_bytes` of the transport
-`unbounded`), the run reports the time and continues.
+A throttled source counts as blocked. Under `pid_rate`, `static_admission` and `long_batches` a
+source reads from a log such as Kafka's: records that it does not emit wait there, which counts as
+latency. Under the other throttles it loses records that fall due meanwhile, as it does when a full
+buffer blocks it; a source with an `arrival_rate` loses nothing. If a heap would overflow
+(`heap_bytes` of the transport `unbounded`), the run reports the time and continues.
 """
 
 

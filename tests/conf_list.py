@@ -38,6 +38,7 @@ ROWS = {
     "payments": "virtual",
     "recovery": "fails",
     "shared-producer": "chosen",
+    "siblings": "chosen",
     "skew": "blocks flink",
     "skewed-sources": "timed",
     "three-stages": "blocks flink",

@@ -155,7 +155,8 @@ FULL: Final = 0.9
 
 def reads_in_batches(scenario: Scenario) -> bool:
     """Tell whether sources read what their throttle admits at a trigger, and then wait."""
-    return THROTTLE_PARTS[scenario.system.throttle].has_log
+    part = THROTTLE_PARTS[scenario.system.throttle]
+    return part.has_log and "interval_ms" in part.parameters
 
 
 def most_behind_s(samples: Panel, scenario: Scenario) -> float:

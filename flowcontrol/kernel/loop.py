@@ -86,6 +86,7 @@ from flowcontrol.kernel.requests import answer_requests, note_waited
 from flowcontrol.kernel.spilling import note_memory, note_waits, send_spilled
 from flowcontrol.kernel.task import KernelWorker, worker_of
 from flowcontrol.kernel.views import collect, next_round, wake_at
+from flowcontrol.kernel.writing import flush_counted
 from flowcontrol.memory import fields as f
 from flowcontrol.memory import places as h
 from flowcontrol.memory.cells import part_of, row, rows
@@ -413,7 +414,9 @@ def flush_outputs(m: h.KernelMemory, task: f.KernelTask) -> None:
             for place in range(p.channels):
                 out = v.out_row(m, p.first_channel + place)
                 if out.buffers > 0 or (m.has_checkpoints == 1 and out.events > 0):
-                    if m.is_tcp == 1:
+                    if m.counts_records == 1:
+                        flush_counted(m, partition, place, p.record_bytes)
+                    elif m.is_tcp == 1:
                         close(m, partition, place)
                     else:
                         flush(partition, place)

@@ -8,7 +8,7 @@ from flowcontrol.kernel.task import KernelWorker
 from flowcontrol.kernel.views import kernel_time, wake, wake_at
 from flowcontrol.memory import fields as f
 from flowcontrol.memory.cells import part_of
-from flowcontrol.memory.parts import ALIGNMENT, BUFFERS, EVENT_TIME, WINDOWS
+from flowcontrol.memory.parts import ALIGNMENT, EVENT_TIME, WINDOWS
 from flowcontrol.memory.places import KernelMemory
 from flowcontrol.protocol.service import (
     first_us_at,
@@ -146,12 +146,11 @@ def is_nothing_queued(m: KernelMemory, p: f.KernelPartition) -> int:
     """Tell whether a partition has nothing that could be flushed: 1 if so."""
     if p.pool.in_use > 0:
         return 0
-    if m.has_checkpoints == 0 or m.counts_records == 1:  # records are never flushed
+    if m.has_checkpoints == 0 or m.counts_records == 1:  # records need no flush to go before them
         return 1
     return 1 - holds_events(m, p)
 
 
-@part_of(BUFFERS)
 def plan_flush(m: KernelMemory, number: int, task: f.KernelTask) -> None:
     """Have a task looked at when its next flusher runs, if there is something to flush."""
     interval, end_us = m.flush_us, (m.now + 1) * m.round_us

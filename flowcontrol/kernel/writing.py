@@ -27,7 +27,7 @@ from flowcontrol.systems.transports.record_rounds import (
     note_barriers,
     write_records,
 )
-from flowcontrol.systems.transports.rules import room
+from flowcontrol.systems.transports.rules import flush, room
 
 
 def write_to(
@@ -163,9 +163,15 @@ def event_partition(m: KernelMemory, number: int) -> Partition:
 
 
 @part_of(RECORDS)
+def flush_counted(m: KernelMemory, partition: Partition, channel: int, record_bytes: int) -> None:
+    """Have the records of a subpartition be sent: its flusher has run."""
+    flush(v.transport_of(m), partition, channel, record_bytes)
+
+
+@part_of(RECORDS)
 def close_counted(m: KernelMemory, partition: Partition, record_bytes: int) -> None:
     """Queue the records that are written so far: an event comes behind them."""
-    close_records(partition, record_bytes)
+    close_records(v.transport_of(m), partition, record_bytes)
 
 
 @part_of(RECORDS)

@@ -28,13 +28,19 @@ def uniform(seed: int, stream: int, number: int) -> float:
     return float(mix(seed, stream, number) >> 11) * 2.0**-53
 
 
+def flush_interval_us(job: Job) -> int:
+    """Return the time between two runs of a flusher, microseconds: Flink's, or the transport's."""
+    own = job.record_transport
+    return job.scenario.options.flush_interval_us if own is None else own.flush_us
+
+
 def flush_phase_us(job: Job, link: JobEdge, sender: int) -> int:
     """Return when the flusher of an output runs first, microseconds.
 
     Its remainder by ``FLUSH_DRIFTS`` is that of the stage's depth: flushers that stand behind one
     another have different periods.
     """
-    interval = job.scenario.options.flush_interval_us
+    interval = flush_interval_us(job)
     if interval < s.FLUSH_DRIFTS:
         return 0
     depths: dict[str, int] = {}

@@ -10,7 +10,13 @@ from flowcontrol.layout.graph import JobVertex
 from flowcontrol.layout.job import Job
 from flowcontrol.layout.replay import NO_ROWS, Replayed
 from flowcontrol.layout.task_settings import is_punctuated, is_timed
-from flowcontrol.layout.work import Arrivals, ServiceCurve, emission_cost_ns, has_log
+from flowcontrol.layout.work import (
+    Arrivals,
+    ServiceCurve,
+    emission_cost_ns,
+    flush_interval_us,
+    has_log,
+)
 from flowcontrol.memory import fields as f
 from flowcontrol.memory.cells import LARGE_CELLS, cells_of, will_touch, zeros
 from flowcontrol.memory.links import (
@@ -159,7 +165,7 @@ def _head(job: Job, track: bool) -> KernelMemory:
     head.quota = options.max_buffers_per_channel
     if job.scenario.system.transport == "tcp":
         head.is_tcp, head.quota = 1, w.UNLIMITED
-    head.flush_us = options.flush_interval_us
+    head.flush_us = flush_interval_us(job)
     if options.debloat_enabled:
         head.debloat_us = options.debloat_period_us
         head.debloat_target_us = options.debloat_target_us

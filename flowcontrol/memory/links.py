@@ -25,7 +25,7 @@ from flowcontrol.state.declared import width
 from flowcontrol.state.network import Message, ReceivedMessage
 from flowcontrol.systems.tcp import TcpConnection, TcpMessage, high_mark, low_mark, ring_slots
 from flowcontrol.systems.transports.record_rounds import received_slots, sent_slots
-from flowcontrol.systems.transports.rules import first_grant
+from flowcontrol.systems.transports.rules import first_grant, rules_of_kind
 from flowcontrol.systems.transports.transport import ChannelGrant, RecordTransport
 
 # --- The kernel's memory of partitions that are not pipelined and bounded, and of their disks.
@@ -285,11 +285,14 @@ def _fill_partition(
     job, size = build.job, build.job.sizes.partitions[link.name, sender]
     channels = link.places("sender", sender)
     count = len(channels)
-    events, is_counted = event_slots(job.checkpoints), job.record_transport is not None
+    events = event_slots(job.checkpoints)
     _fill_pool(p, size.size, size.overdraft)
+    p.channels, p.queue_most = count, depth + events
     if job.record_transport is not None:
-        p.pool.free = 1  # what stops a writer is the grant
-    p.channels, p.queue_most = count, sent_slots(events) if is_counted else depth + events
+        rules = rules_of_kind(job.record_transport.kind)
+        p.pool.free = 1  # what stops a writer is the grant, or that there is no place
+        p.pool.size = rules.places(job.record_transport, count)
+        p.queue_most = rules.runs + sent_slots(events)
     own = p.first_channel + np.arange(count)
     build.rings("outputs_at", f.KernelSubpartition, "finished", own, Message, p.queue_most)
     has_local = bool(link.is_local[channels].any())
@@ -401,6 +404,7 @@ def _fill_grants(build: Builder, transport: RecordTransport, numbers: Ints, g: f
     into["initial"][numbers] = 0 if build.job.has_grants else LOCAL
     into["announced"][numbers] = granted
     out["announced"][into["out"][numbers]] = granted
+    out["quota"][into["out"][numbers]] = rules_of_kind(transport.kind).quota(transport, g.channels)
     # a message a round, and a grant; an event, and records or another grant beside it
     events = event_slots(build.job.checkpoints)
     most = build.head.latency + 2 + 2 * events

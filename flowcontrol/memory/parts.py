@@ -123,6 +123,7 @@ SWITCHES: dict[type[Any], dict[str, tuple[int, int]]] = {
     f.KernelSubpartition: {
         **dict.fromkeys(("is_blocked", "blocks", "resumed"), (CHECKPOINTS, 0)),
         **dict.fromkeys(("marks",), (EVENT_TIME, 0)),
+        **dict.fromkeys(("closed", "handed", "held", "quota"), (RECORDS, 0)),
     },
     f.Run: dict.fromkeys(("stamp", "kind"), (EVENT_TIME, 0)),
     **{

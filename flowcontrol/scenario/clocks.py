@@ -20,6 +20,10 @@ from flowcontrol.scenario.system import THROTTLE_PARTS
 Parts = Iterator[dict[str, Any]]
 
 
+MOST_WRITER_BYTES: Final = (1 << 31) - 1
+"""Largest memory of a writer of Spark's streaming shuffle, which counts it in an int."""
+
+
 def check_clock(scenario: Scenario, clock: Clock) -> list[Problem]:
     """Return the features of a scenario that a clock cannot run yet.
 
@@ -392,6 +396,31 @@ def _edges_into_scaled(scenario: Scenario) -> Parts:
     return (part for part in _edges(scenario) if part["edge"].receiver in scaled)
 
 
+def _too_few_slots(scenario: Scenario) -> Parts:
+    """Yield the slots that a scenario states, if its tasks do not all have one at once."""
+    slots, managers = scenario.cluster.slots, scenario.cluster.task_managers
+    heads = {stage.name for stage in scenario.stages}
+    heads -= {edge.receiver for edge in scenario.edges if edge.chain}
+    tasks = sum(scenario.stage(name).parallelism for name in heads)
+    if slots is not None and not scenario.operators and tasks > slots * managers:
+        needed = -(-tasks // managers)
+        shown = {"managers": managers, "all": slots * managers, "needed": needed}
+        yield {"slots": slots, "tasks": tasks, **shown}
+
+
+def _wide_writers(scenario: Scenario) -> Parts:
+    """Yield edges whose writers have more channels than their memory can have two buffers for."""
+    buffer = int(scenario.system.transport_values.get("buffer_bytes", 0))
+    for part in _edges(scenario):
+        is_apart = part["edge"].partitioner in {"forward", "rescale"}
+        senders = part["sender"].parallelism if is_apart else 1
+        channels = -(-part["receiver"].parallelism // senders)
+        if 2 * buffer * channels > MOST_WRITER_BYTES:
+            most = MOST_WRITER_BYTES // (2 * channels)
+            shown = {"buffer": buffer, "bytes": 2 * buffer * channels, "most": most}
+            yield {**part, "channels": channels, **shown}
+
+
 FINDERS: Final[dict[str, Finder]] = {
     find.__name__.removeprefix("_"): find
     for find in (
@@ -408,6 +437,7 @@ FINDERS: Final[dict[str, Finder]] = {
         *(_stalls_of_some, _edges_into_scaled, _sinks_with_requests, _chained_requests),
         *(_edges_of_large_records, _edges_into_producers, _sinks_with_commits, _chained_commits),
         *(_stages_with_calls, _call_readers, _caches_without_keys),
+        *(_too_few_slots, _wide_writers),
     )
 }
 """By the name that the table has for them."""

@@ -16,8 +16,8 @@ from flowcontrol.scenario.refusals import faults
 from flowcontrol.scenario.stage_models import Stage
 from flowcontrol.scenario.windows import Trigger, Window, split_aggregate
 
-SPARKS: Final = "structured-streaming"
-"""The system whose event time is Spark's."""
+SPARKS: Final = ("structured-streaming", "spark-real-time")
+"""The systems whose event time is Spark's."""
 
 BATCH_THROTTLE: Final = "static_admission"
 """The throttle whose batches are those of Spark's event time."""
@@ -60,7 +60,7 @@ def time_model_of(
     if is_stated(head, "time_model"):
         return head.time_model
     has_times = any(stage.event_time or stage.window for _, stage in stages)
-    return "spark" if system == SPARKS and has_times else "flink"
+    return "spark" if system in SPARKS and has_times else "flink"
 
 
 def check_time_model(
@@ -71,8 +71,8 @@ def check_time_model(
     ``system``: ``system`` in the file.
     """
     model = time_model_of(head, system, stages)
-    if model == "flink" and system == SPARKS and is_stated(head, "time_model"):
-        text = f"'flink': the system {SPARKS} has Spark's event time: use spark, or remove it"
+    if model == "flink" and system in SPARKS and is_stated(head, "time_model"):
+        text = f"'flink': the system {system} has Spark's event time: use spark, or remove it"
         yield Problem("time_model", text)
     if head.batch_s is not None:
         yield from _batch_problems(head, head.batch_s, model)

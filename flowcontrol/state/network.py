@@ -119,6 +119,15 @@ class Subpartition:
     """Bytes that the checkpoint taken last persisted of it: those that its barrier overtook."""
     is_finished: int = 0
     """1: its end was queued; nothing may be added."""
+    closed: int = 0
+    """Where records are counted: those of ``buffers`` that are in a message; the rest may yet be
+    joined by others."""
+    handed: int = 0
+    """Of ``push_quota``: of these, records that its socket has taken."""
+    held: int = 0
+    """Of ``push_quota``: what its sockets and its reader hold, 1 / ``HELD_PARTS`` of a byte."""
+    quota: int = 0
+    """Of ``push_quota``: bytes with which its reader stops reading; constant."""
 
 
 @dataclass(slots=True)

@@ -37,6 +37,16 @@ def systems(draw: Any, transport: str, round_ms: float) -> SystemSpec:
             "initial": slots * 1000,
             "most": draw(st.sampled_from([slots * 1000, 10**5])),
         },
+        "push_quota": {
+            "writer_bytes": draw(st.sampled_from([1, 20_000])),
+            "reader_bytes": slots * 300,
+            "buffer_bytes": draw(st.sampled_from([1, 900, 3000])),
+            "fill": draw(share),
+            "flush_ms": draw(st.sampled_from([0, round_ms, 170])),
+            "socket_bytes": draw(st.sampled_from([0, 400])),
+            "kernel_bytes": draw(st.sampled_from([0, 1000])),
+            "header_bytes": draw(st.sampled_from([0, 32])),
+        },
         "hop_hysteresis": {
             "slots": slots,
             "high": high,
@@ -67,6 +77,7 @@ def throttled(draw: Any, throttle: str, round_ms: float = 100) -> SystemSpec:
             "min_records": draw(st.sampled_from([0, 5])),
             "max_delay_ms": 500,
         },
+        "long_batches": {"batch_ms": interval, "overhead_ms": draw(st.sampled_from([0, 200]))},
         "aimd_rate": {"min_rate": few, "max_rate": 500, "late_ms": 300, "cooldown_ms": 300},
         "frontier_lag": {"interval_ms": interval, "lag": draw(st.sampled_from([1, 3]))},
     }

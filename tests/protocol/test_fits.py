@@ -73,8 +73,10 @@ from flowcontrol.systems.transports import (
     bdp_window,
     half_return_credit,
     hop_hysteresis,
+    push_quota,
     rate_window,
     record_rounds,
+    transport,
 )
 from flowcontrol.systems.transports.transport import (
     ChannelGrant,
@@ -113,6 +115,8 @@ RANGES = {
     "duration": (0, MAX_TIME),
     "id": (0, watermarks.IDS - 1),
     "channel": (0, MAX_PARALLELISM - 1),
+    "held": (0, 5 * INT * push_quota.HELD_PARTS),
+    "in_flight": (0, 1 << 34),
 }
 """How large a quantity can be in a run of a scenario that validates."""
 
@@ -173,6 +177,7 @@ CASES: dict[Rule, tuple[str, Callable[..., bool] | None]] = {
     watermarks.stamp_of: ("time id", None),
     committing.commits_us: ("records us", lambda *x: x[1] > 0),
     watermarks.pending_mark: ("channel flag", None),
+    push_quota.let_go: ("held in_flight in_flight", lambda _, left, all_: left <= all_ > 0),
     tcp.high_mark: ("segments segment_bytes", None),
     tcp.low_mark: ("segments segment_bytes bytes", None),
     tcp.ring_slots: ("parameter bytes segment_bytes record_bytes channels",
@@ -184,7 +189,7 @@ BY_HAND = {
     service.work_by, service.first_us_at, service.service_work,
     partition_kinds.redistribute, debloating.debloat, rate_window._next_grant, bdp_window._measure,
     bdp_window.next_window, throttled_source.after_emitting, tcp.close_buffer,
-    record_rounds.send_records, record_rounds._fill, barrier_buffer.use_disk,
+    transport.fill_message, barrier_buffer.use_disk,
     operators.on_selected, pacing.spend, reading.written_us, barriers.begin_cut,
     event_time.begin_event,
     window_entries.bucket_of, contents.key_of, contents.id_of_key,
@@ -193,10 +198,11 @@ BY_HAND = {
     destination.take_tokens, entries.put_last, entries.take_first,
     entries.take_records, rate_limiting.scaled_down, async_wait._next_delay,
     common.delay_after, producer._append,
+    push_quota.close_buffer, push_quota.hand_over, push_quota._written,
     contents.put_further_in, contents.absorb_further, contents.purge_further,
 }  # fmt: skip
-"""Rules that the tests below call, and those of ``test_windows_fit`` and ``test_requests_fit``, for
-their arguments depend on each other."""
+"""Rules that the tests below call, and those of ``test_windows_fit``, ``test_requests_fit`` and
+``test_pushed_fit``, for their arguments depend on each other."""
 
 NOT_IN_A_RUN = {
     service.ratio_of, service.whole_rates, service.whole_shares,
@@ -204,7 +210,7 @@ NOT_IN_A_RUN = {
     partitioners.pointwise_channels, partitioners.pointwise_senders,
     partitioners.smooth_round_robin, partitioners.integer_weights, rows.fifo,
     half_return_credit._parameters, hop_hysteresis._parameters, Given.rounds,
-    window_entries.further_of,
+    window_entries.further_of, push_quota._parameters, push_quota.writer_budget,
 }  # fmt: skip
 """What is worked out before a run, or beside it, in Python's own integers."""
 
@@ -286,7 +292,7 @@ def test_a_key_fits(narrow: type[int], count: int) -> None:
 def test_a_message_of_records_fits(narrow: type[int], record_bytes: int) -> None:
     for records in (0, 1, MOST_BYTES // record_bytes):
         message = fresh(Message, narrow)
-        record_rounds._fill(message, narrow(records), narrow(record_bytes))
+        transport.fill_message(message, narrow(records), narrow(record_bytes))
         assert message.nbytes == records * record_bytes
 
 

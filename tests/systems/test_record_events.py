@@ -69,6 +69,16 @@ VALUES: dict[str, dict[str, float]] = {
     "rate_window": {"unit": 1560, "initial_units": 1, "multiplier": 1, "period_ms": 100},
     "bdp_window": {"initial": 1000, "most": 4000},
     "unbounded": {"heap_bytes": 1e6},
+    "push_quota": {
+        "writer_bytes": 4000,
+        "reader_bytes": 600,
+        "buffer_bytes": 300,
+        "fill": 1,
+        "flush_ms": 50,
+        "socket_bytes": 0,
+        "kernel_bytes": 400,
+        "header_bytes": 0,
+    },
 }
 
 
@@ -97,7 +107,7 @@ class Sender:
 
     def put(self, kind: int, checkpoint: int = 0) -> None:
         """An event to all channels, as a task puts it."""
-        close_records(self.partition, BYTES)
+        close_records(self.rules, self.partition, BYTES)
         broadcast_event(self.partition, kind, BARRIER_BYTES, checkpoint, 0)
         note_barriers(self.rules, self.partition)
 
@@ -185,7 +195,7 @@ def test_a_barrier_goes_with_no_grant_left() -> None:
 def test_the_end_of_a_partition_stands_behind_its_records() -> None:
     sender = Sender(transport(), width=2)
     sender.write(3, channel=1)
-    close_records(sender.partition, BYTES)
+    close_records(sender.rules, sender.partition, BYTES)
     finish_partition(sender.partition)
     assert sender.send(0) == [(END_OF_PARTITION, 0)]
     assert sender.send(1) == [(DATA, 3), (END_OF_PARTITION, 0)]

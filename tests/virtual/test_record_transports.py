@@ -32,7 +32,7 @@ BOUNDED = {"blocking_queue": "slots", "half_return_credit": "slots", "batched_cr
 BOUNDED |= {"cumulative_credit": "credit"}
 """Families A and B: the parameter that records sent and not taken up never exceed."""
 
-NEVER_FALLS = {*BOUNDED, "bdp_window"}
+NEVER_FALLS = {*BOUNDED, "bdp_window", "push_quota"}
 
 
 @st.composite
@@ -73,6 +73,8 @@ class Rules:
 
     def _bounds(self) -> Any:
         """Records that a channel may hold beyond those taken up (families A, B and C)."""
+        if self.transport == "push_quota":
+            return self._pushed()
         if self.transport not in {"rate_window", "bdp_window"}:
             return self.most
         self.windows = np.maximum(self.windows, self._windows())  # sent under the largest one
@@ -83,6 +85,21 @@ class Rules:
         # A sender goes on until it is past the limit; what was taken counts in whole units.
         unit, weight = self.parameters.unit, size + ITEM_OVERHEAD
         return -(-(self.windows + 2) * unit // weight) + 1
+
+    def _pushed(self) -> Any:
+        """What a quota and the sockets hold of messages of one record, the most that it may be."""
+        own, outs = self.parameters, self.memory.outs
+        size = self.memory.gates[outs["gate"]]["record_bytes"]
+        nbytes = size + own.header_bytes
+        largest = np.maximum(own.full_bytes + size, size) + own.header_bytes
+        most = outs["quota"] + largest + np.maximum(own.kernel_bytes, largest)
+        used, channels = self.memory.partitions["pool"]["in_use"], outs["partition"]
+        waiting = np.bincount(channels, outs["buffers"] > outs["handed"])
+        assert (used <= self.memory.partitions["pool"]["size"]).all(), "more buffers than places"
+        assert (used >= waiting).all(), "a place too few"
+        assert (outs["closed"] <= outs["buffers"]).all()
+        assert (outs["handed"] == 0).all(), "what the sockets have taken is on its way"
+        return most // nbytes + 1
 
     def _columns(self) -> dict[str, Any]:
         outs, ins = self.memory.outs, self.memory.ins[self.memory.outs["input"]]
@@ -134,6 +151,7 @@ def run(job: Job, *, rounds: int) -> Memory:
 @pytest.mark.holds("rate_window", "virtual", "its rules after every round, random jobs")
 @pytest.mark.holds("bdp_window", "virtual", "its rules after every round, random jobs")
 @pytest.mark.holds("hop_hysteresis", "virtual", "its rules after every round, random jobs")
+@pytest.mark.holds("push_quota", "virtual", "its rules after every round, random jobs")
 @pytest.mark.parametrize("transport", names())
 def test_grants_bounds_and_conservation(
     random_jobs: ModuleType, random_systems: ModuleType, transport: str

@@ -29,7 +29,7 @@ random_jobs = load("tests/job/random_jobs.py")
 random_systems = load("tests/job/random_systems.py")
 
 EXAMPLES = settings.default.max_examples // 4
-IN_ROWS = ("global_hysteresis", "stepwise_sleep", "pid_rate", "static_admission")
+IN_ROWS = ("global_hysteresis", "stepwise_sleep", "pid_rate", "static_admission", "long_batches")
 """Throttles whose observations are in the rows of a ledger: those that the live clock runs."""
 
 
@@ -88,6 +88,7 @@ class Run:
 @pytest.mark.holds("stepwise_sleep", "virtual", "stages apart: every state, random jobs")
 @pytest.mark.holds("pid_rate", "virtual", "stages apart: every state, random jobs")
 @pytest.mark.holds("static_admission", "virtual", "stages apart: every state, random jobs")
+@pytest.mark.holds("long_batches", "virtual", "stages apart: every state, random jobs")
 @pytest.mark.parametrize("throttle", IN_ROWS)
 def test_the_kernel_does_what_stages_apart_do(throttle: str, draw_until: Any) -> None:
     commands: set[tuple[int, int, int]] = set()
@@ -123,6 +124,7 @@ def test_stages_go_on_from_any_round(throttle: str) -> None:
 @pytest.mark.holds("stepwise_sleep", "virtual", "what was offered and commanded, random jobs")
 @pytest.mark.holds("pid_rate", "virtual", "what was offered and commanded, random jobs")
 @pytest.mark.holds("static_admission", "virtual", "what was offered and commanded, random jobs")
+@pytest.mark.holds("long_batches", "virtual", "what was offered and commanded, random jobs")
 @pytest.mark.holds("aimd_rate", "virtual", "what was offered and commanded, random jobs")
 @pytest.mark.holds("frontier_lag", "virtual", "what was offered and commanded, random jobs")
 @pytest.mark.parametrize("throttle", [name for name in THROTTLE_PARTS if name != "none"])

@@ -9,20 +9,18 @@ records matters there. Nothing is merged across an event.
 from flowcontrol.protocol.checkpoints.barriers import is_barrier
 from flowcontrol.protocol.network.rounds import enqueue_message
 from flowcontrol.state.network import Message, Subpartition, Task
-from flowcontrol.state.queues import (
-    DATA,
-    Queue,
-    append,
-    carry,
-    drop,
-    forget_checkpoint,
-    is_event,
-    message_at,
-    next_slot,
-)
+from flowcontrol.state.queues import Queue, append, carry, drop, is_event, message_at, next_slot
 from flowcontrol.state.rows import KIND_RECORDS, TAKEN_NONE, Gate, Partition, Row
-from flowcontrol.systems.transports.rules import barrier_permits, may_send, room
-from flowcontrol.systems.transports.transport import RecordTransport
+from flowcontrol.systems.transports.rules import (
+    barrier_permits,
+    flush,
+    make_room,
+    may_send,
+    pull,
+    room,
+    written,
+)
+from flowcontrol.systems.transports.transport import RecordTransport, fill_message
 
 QUEUE_MESSAGES = 16
 """Messages of one channel that a receiver keeps apart; later ones join the last."""
@@ -48,8 +46,13 @@ def write_records(
     count = most
     for other in range(first, last):
         count = min(count, room(transport, partition.channels[other], record_bytes))
+    is_made = 0
+    if count == 0:
+        is_made = count = make_room(transport, partition, first, last, record_bytes)
     for other in range(first, last):
         add_records(partition.channels[other], count)
+    if is_made == 1:
+        written(transport, partition, first, last, record_bytes)
     return count
 
 
@@ -59,15 +62,17 @@ def add_records(own: Subpartition, count: int) -> None:
     own.written += count
 
 
-def close_records(partition: Partition, record_bytes: int) -> None:
+def close_records(transport: RecordTransport, partition: Partition, record_bytes: int) -> None:
     """Queue the records written since the last event in every channel: an event comes behind."""
     for channel in range(len(partition.channels)):
-        queue = partition.queues[channel]
-        records = partition.channels[channel].buffers - _queued(queue)
+        flush(transport, partition, channel, record_bytes)
+        row, queue = partition.channels[channel], partition.queues[channel]
+        records = row.buffers - row.closed
         if records > 0:
             message = next_slot(queue)
-            _fill(message, records, record_bytes)
+            fill_message(message, records, record_bytes)
             append(queue)
+            row.closed += records
 
 
 def note_barriers(transport: RecordTransport, partition: Partition) -> None:
@@ -93,6 +98,10 @@ def send_records(
     1, or 0 if there is none, a switch has stopped it, or it is a barrier without a permit.
     """
     row, queue = partition.channels[channel], partition.queues[channel]
+    pulled = pull(transport, partition, channel, record_bytes)
+    if pulled > 0:
+        fill_message(message, pulled, record_bytes)
+        return _sent(row, message, pulled)
     if queue.ends.count > 0 and is_event(message_at(queue, 0)) == 1:
         if is_barrier(message_at(queue, 0).kind) == 1:
             if barrier_permits(transport, row) <= 0:
@@ -105,10 +114,16 @@ def send_records(
         return 0
     if queue.ends.count > 0:
         carry(message, drop(queue))
-    else:
-        _fill(message, row.buffers, record_bytes)
+        return _sent(row, message, message.records)
+    fill_message(message, row.buffers, record_bytes)
+    return _sent(row, message, 0)
+
+
+def _sent(row: Subpartition, message: Message, closed: int) -> int:
+    """Count a message of records as sent; ``closed`` of these stood in one already."""
     row.sent += message.records
     row.buffers -= message.records
+    row.closed -= closed
     return 1
 
 
@@ -149,22 +164,6 @@ def receive_records(
     carry(slot, message)
     slot.buffer = buffer
     append(queue)
-
-
-def _fill(message: Message, records: int, record_bytes: int) -> None:
-    message.kind = DATA
-    message.records = records
-    message.nbytes = records * record_bytes
-    message.backlog = 0
-    forget_checkpoint(message)
-
-
-def _queued(queue: Queue[Message]) -> int:
-    """Return the records in a sender's queue."""
-    total = 0
-    for place in range(queue.ends.count):
-        total += message_at(queue, place).records
-    return total
 
 
 def _barriers(queue: Queue[Message]) -> int:

@@ -9,6 +9,7 @@ from importlib import import_module
 
 from flowcontrol.scenario.system import TRANSPORT_PARTS
 from flowcontrol.state.network import InputChannel, Subpartition
+from flowcontrol.state.rows import Partition
 from flowcontrol.systems.transports.transport import (
     FREE,
     ChannelGrant,
@@ -101,7 +102,36 @@ def barrier_permits(transport: RecordTransport, channel: Subpartition) -> int:
     return rules_of_kind(transport.kind).barrier_permits(transport, channel)
 
 
-CHOSEN = (next_grant, next_look, is_held, room, may_send, barrier_permits)
+def make_room(
+    transport: RecordTransport, partition: Partition, first: int, after: int, record_bytes: int
+) -> int:
+    """Make room for a record in channels, those from ``first`` on, that have none: 1 if so."""
+    return rules_of_kind(transport.kind).make_room(transport, partition, first, after, record_bytes)
+
+
+def written(
+    transport: RecordTransport, partition: Partition, first: int, after: int, record_bytes: int
+) -> None:
+    """Take notice of a record that was written to channels where room was made for it."""
+    rules_of_kind(transport.kind).written(transport, partition, first, after, record_bytes)
+
+
+def flush(
+    transport: RecordTransport, partition: Partition, channel: int, record_bytes: int
+) -> None:
+    """Have what a channel has be sent, though more might come: a flusher runs, or an event."""
+    rules_of_kind(transport.kind).flush(transport, partition, channel, record_bytes)
+
+
+def pull(transport: RecordTransport, partition: Partition, channel: int, record_bytes: int) -> int:
+    """Return the records that a channel sends now, where ``may_send`` does not say so; 0: none."""
+    return rules_of_kind(transport.kind).pull(transport, partition, channel, record_bytes)
+
+
+CHOSEN = (
+    *(next_grant, next_look, is_held, room, may_send, barrier_permits),
+    *(make_room, written, flush, pull),
+)
 """Functions in whose place the kernel compiles those of the job's transport."""
 
 

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from flowcontrol.protocol.network.credit_rules import credit_of
-from flowcontrol.state.network import InputChannel, Subpartition
+from flowcontrol.state.network import InputChannel, Message, Subpartition
+from flowcontrol.state.queues import DATA, forget_checkpoint
+from flowcontrol.state.rows import Partition
 
 FREE: Final = 1 << 60
 """The grant of a receiver that never stops its senders: more records than any run has."""
@@ -35,6 +37,16 @@ class RecordTransport:
     trip: int = 0  # Rounds of a round trip
     round_ns: int = 0  # Length of a round, ns
     barriers: int = 0  # Barriers that a channel may have under way; 0: any number
+    # Of ``push_quota``, bytes: memory of a writer and of a reader, a buffer, what it has when it is
+    # sent, what a channel's sockets take of that memory, what they hold, a message besides records.
+    writer_bytes: int = 0
+    reader_bytes: int = 0
+    buffer_bytes: int = 0
+    full_bytes: int = 0
+    socket_bytes: int = 0
+    kernel_bytes: int = 0
+    header_bytes: int = 0
+    flush_us: int = 0  # Time between two runs of a flusher, microseconds; 0: there is none
 
 
 @dataclass(slots=True)
@@ -103,6 +115,43 @@ def _always(transport: RecordTransport, channel: Subpartition) -> int:
     return 1
 
 
+def fill_message(message: Message, records: int, record_bytes: int) -> None:
+    """Make a message one of so many records."""
+    message.kind = DATA
+    message.records = records
+    message.nbytes = records * record_bytes
+    message.backlog = 0
+    forget_checkpoint(message)
+
+
+def _no_room(
+    transport: RecordTransport, partition: Partition, first: int, after: int, record_bytes: int
+) -> int:
+    return 0
+
+
+def _nothing(
+    transport: RecordTransport, partition: Partition, first: int, after: int, record_bytes: int
+) -> None:
+    return
+
+
+def _not_flushed(
+    transport: RecordTransport, partition: Partition, channel: int, record_bytes: int
+) -> None:
+    return
+
+
+def _none_taken(
+    transport: RecordTransport, partition: Partition, channel: int, record_bytes: int
+) -> int:
+    return 0
+
+
+def _no_number(transport: RecordTransport, channels: int) -> int:
+    return 0
+
+
 def _any_barrier(transport: RecordTransport, channel: Subpartition) -> int:
     return FREE
 
@@ -120,6 +169,14 @@ class Transport(NamedTuple):
     room: Callable[[RecordTransport, Subpartition, int], int] = _credit
     may_send: Callable[[RecordTransport, Subpartition], int] = _always
     barrier_permits: Callable[[RecordTransport, Subpartition], int] = _any_barrier
+    make_room: Callable[[RecordTransport, Partition, int, int, int], int] = _no_room
+    written: Callable[[RecordTransport, Partition, int, int, int], None] = _nothing
+    flush: Callable[[RecordTransport, Partition, int, int], None] = _not_flushed
+    pull: Callable[[RecordTransport, Partition, int, int], int] = _none_taken
+    # Places for buffers of a writer of so many channels; what a reader of so many holds of each.
+    places: Callable[[RecordTransport, int], int] = _no_number
+    quota: Callable[[RecordTransport, int], int] = _no_number
+    runs: int = 0  # Messages that a channel's sender keeps apart besides events
     announces: bool = True  # Whether receivers tell their senders what they grant
     # Whether its window grows by itself, so that a small one at first says nothing.
     adapts: bool = False

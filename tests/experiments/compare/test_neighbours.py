@@ -1,6 +1,6 @@
-"""What the comparison says of head-of-line.yaml and shared-producer.yaml, from real runs.
+"""What the comparison says of head-of-line.yaml, shared-producer.yaml and siblings.yaml, from runs.
 
-The rates themselves are held by ``tests/virtual/test_tcp.py``.
+The rates are held by ``tests/virtual/test_tcp.py`` and ``tests/virtual/test_streaming_shuffle.py``.
 """
 
 from __future__ import annotations
@@ -48,3 +48,15 @@ def test_a_shared_producer_is_nobodys_fault_that_credits_could_mend(said):
     assert "waits for B [1] with the next record in its hand" in text
     assert "Credits keep channels apart on the network, not in the one task that feeds them" in text
     assert "did not starve" not in text
+
+
+def test_a_quota_for_each_writer_keeps_these_apart(said):
+    _, starved = said("head-of-line", "spark-real-time", "flink-1.4")
+    assert starved == {"spark-real-time": [], "flink-1.4": [("B [0]", "road")]}
+
+
+def test_siblings_of_one_writer_starve_under_real_time_mode(said):
+    (text,), starved = said("siblings", "spark-real-time", "unbounded")
+    both = [("B [1]", "producer"), ("B [2]", "producer")]
+    assert starved == {"spark-real-time": both, "unbounded": []}
+    assert "waits for B [0] with the next record in its hand" in text

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from flowcontrol.scenario.system import THROTTLE_PARTS
 from flowcontrol.systems.throttles.controller import make_controller
 from modules import load
 
@@ -27,6 +28,7 @@ def run(toy: ModuleType) -> Callable[..., Any]:
     ) -> Any:
         round_us = round_ms * 1000
         controller = make_controller(throttle, values, round_us=round_us, spouts_above=toy.ABOVE)
-        return toy.Toy(controller, arrival, service, round_us).run(seconds)
+        has_log = THROTTLE_PARTS[throttle].has_log
+        return toy.Toy(controller, arrival, service, round_us, has_log).run(seconds)
 
     return start

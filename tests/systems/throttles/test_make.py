@@ -6,6 +6,7 @@ import pytest
 
 from flowcontrol.scenario.system import PRESETS, THROTTLE_PARTS
 from flowcontrol.systems.throttles.controller import Batches, check_values, make_controller
+from flowcontrol.systems.throttles.long_batches import LongBatches
 
 
 def make(throttle, values, round_us=1000):
@@ -17,7 +18,7 @@ def test_every_throttle_has_a_controller(throttle):
     made = make(throttle, {})
     assert (made is None) == (throttle == "none")
     if made is not None:
-        assert isinstance(made, Batches) == THROTTLE_PARTS[throttle].has_log
+        assert isinstance(made, Batches | LongBatches) == THROTTLE_PARTS[throttle].has_log
         assert made.messages == 0
         assert made.next_look_us() > 0
 

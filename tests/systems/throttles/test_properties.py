@@ -29,6 +29,7 @@ VALUES = {
     "pid_rate": {"interval_ms": 200, "derivative": 0.01},
     "static_admission": {"interval_ms": 100, "max_records": 70, "min_records": 20,
                          "max_delay_ms": 300},
+    "long_batches": {"batch_ms": 400, "overhead_ms": 150},
     "aimd_rate": {"interval_ms": 100, "window_ms": 300, "late_ms": 200, "cooldown_ms": 150},
     "frontier_lag": {"interval_ms": 100, "lag": 2},
 }  # fmt: skip

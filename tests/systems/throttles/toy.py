@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from flowcontrol.systems.throttles.controller import (
-    Batches,
     Command,
     Controller,
     JobObservation,
@@ -30,6 +29,7 @@ class Toy:
     arrival: int
     service: int
     round_us: int
+    has_log: bool = False
     record_bytes: int = 100
     now_us: int = 0
     offered: int = 0
@@ -46,7 +46,7 @@ class Toy:
         self.say(self.controller.first([self.source()]))
 
     def source(self) -> SourceObservation:
-        log = self.offered - self.emitted if isinstance(self.controller, Batches) else 0
+        log = self.offered - self.emitted if self.has_log else 0
         return SourceObservation("source", 0, self.emitted, log, self.offered, float(self.arrival))
 
     def seen(self) -> JobObservation:
@@ -87,9 +87,12 @@ class Toy:
     def emit(self, end_us: int) -> None:
         command = self.commands[-1][1]
         own_us = 1_000_000 // self.arrival
-        if isinstance(self.controller, Batches):
+        if self.has_log:
             self.offered = end_us // own_us
-            more = min(self.offered, command.admitted) - self.emitted
+            if command.is_stopped == 1:
+                return
+            most = self.offered if command.admitted < 0 else command.admitted
+            more = min(self.offered, most) - self.emitted
             assert more >= 0
             self.push(more, end_us)
             return
