@@ -135,6 +135,12 @@ PROGRAMS: Final = (
         "Rows that wait, and the time of micro-batches.",
         spark=(),
     ),
+    Program(
+        "link_or_limit",
+        "A link, a static limit, or real-time mode",
+        "The tutorial's sink that slows down, in each form, with a failure, once.",
+        ("--repeats", "1"),  # half an hour
+    ),
 )
 """In the order of the page."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from pathlib import Path
@@ -18,7 +19,14 @@ pytestmark = pytest.mark.spark
 
 
 @pytest.mark.parametrize(
-    "form", [pytest.param(["--plain"], marks=pytest.mark.long), []], ids=["plain", "link"]
+    "form",
+    [
+        pytest.param(["--plain"], marks=pytest.mark.long),
+        pytest.param(["--limit", "20kb", "--fail"], marks=pytest.mark.long),
+        pytest.param(["--defaults"], marks=pytest.mark.long),
+        ["--fail"],
+    ],
+    ids=["plain", "limit", "defaults", "link"],
 )
 def test_the_tutorial_runs(
     spark: SparkSession,
@@ -41,5 +49,7 @@ def test_the_tutorial_runs(
     rows = re.search(r"^largest batch: ([\d,]+) rows$", printed, re.MULTILINE)
     assert rows is not None
     assert int(rows[1].replace(",", "")) > 0
-    assert (out / "between/link.json").exists() is not bool(form)
+    assert json.loads((out / "summary.json").read_text())["largest_batch_rows"] > 0
+    has_link = not {"--plain", "--limit"} & set(form)
+    assert (out / "between/link.json").exists() is has_link
     assert not spark.streams.active
