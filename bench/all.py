@@ -130,6 +130,13 @@ PROGRAMS: Final = (
         "link_event_time", "A link with event time", "The same link with and without watermarks."
     ),
     Program(
+        "sink_forms",
+        "Two forms of a sender",
+        "A function of `foreachBatch` and the sink by name, with the same files and link: rows a "
+        "second, CPU time a row, and the time of a batch of one row.",
+        spark=("--driver-memory", "4g"),
+    ),
+    Program(
         "slow_sink",
         "A link in front of a sink that slows down",
         "Rows that wait, and the time of micro-batches.",

@@ -115,8 +115,6 @@ def _create(options: argparse.Namespace) -> Iterator[str]:
             f"{options.path}: a link is there already: flowcontrol link show {options.path}, or "
             "alter its settings with flowcontrol link alter"
         )
-    if "key" in given and given["key"] is not None:
-        given["key"] = str(given["key"]).split(",")
     link = Link(options.path, **{"channels": DEFAULTS["channels"], **given})
     own = link.settings
     buffers = own.channels * own.exclusive_buffers + own.most_floating
@@ -143,6 +141,8 @@ def _alter(options: argparse.Namespace) -> Iterator[str]:
 
 
 def _given(options: argparse.Namespace) -> dict[str, object]:
+    from flowcontrol.link.settings import read_setting
+
     given = dict[str, object]()
     for text in options.set:
         name, sign, value = text.partition("=")
@@ -150,22 +150,8 @@ def _given(options: argparse.Namespace) -> dict[str, object]:
             raise LinkError(f"--set {text}: needs NAME=VALUE, such as detach_after_bytes=1gb")
         if name in given:
             raise LinkError(f"--set {text}: {name} is set twice: set it once")
-        given[name] = _value(name, value)
+        given[name] = read_setting(name, value)
     return given
-
-
-def _value(name: str, text: str) -> object:
-    """Return a value as ``Link`` takes it: a number for seconds and counts, a text for a size."""
-    if text.lower() == UNSET:
-        return None
-    try:
-        if name.endswith("_s"):
-            return float(text)
-        if name == "channels" or name.endswith("_buffers"):
-            return int(text)
-    except ValueError:
-        pass
-    return text
 
 
 def _remove_receiver(options: argparse.Namespace) -> Iterator[str]:

@@ -244,6 +244,17 @@ class Writer:
         self._transact([], {self._fence: self.epoch})
         return True
 
+    def join(self, epoch: int) -> bool:
+        """Write with an epoch that another process of this side has claimed.
+
+        Returns False if there is a newer one.
+        """
+        self._repeat("a look at the epoch", self._look_at_last)
+        if self._table.transaction_version(self._fence) != epoch:
+            return False
+        self.epoch = epoch
+        return True
+
     @property
     def _fence(self) -> str:
         """Application id of the epoch."""

@@ -181,6 +181,10 @@ class LinkLedger(LinkLedgerView):
         self._sweep()
         return epoch
 
+    def join(self, epoch: int) -> bool:
+        """Act in a place that another process has claimed; False if it was taken over since."""
+        return self._writer.join(epoch)
+
     def _sweep(self) -> None:
         """Delete this member's files that no commit names: it was killed when it wrote them."""
         sweep(self.storage, self._digests, f"{_safe(self.member)}.L")

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from flowcontrol.errors import DamagedError, LinkError
+from flowcontrol.errors import DamagedError, FencedError, LinkError
 from flowcontrol.ledger.commit import Writer, create_table
 from flowcontrol.ledger.link_index import (
     BatchEntry,
@@ -283,6 +283,19 @@ class LinkFiles:
         self.log.check_newest(self.sender, last)
         self._sweep()
         return epoch
+
+    def join(self, epoch: int) -> None:
+        """Write in a place that another process has claimed.
+
+        Raises FencedError if it was taken over since.
+        """
+        if not self._writer.join(epoch):
+            raise FencedError(
+                f"{self.storage}: sender {self.sender} has been taken over since its start began "
+                f"with epoch {epoch}: stop one of the two queries"
+            )
+        self.log.refresh()
+        self.log.check_newest(self.sender, self._writer.last_batch())
 
     def last_batch(self) -> int:
         """Return the last source batch whose rows are in the log; -1 before the first."""

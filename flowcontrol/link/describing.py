@@ -12,9 +12,7 @@ from flowcontrol.ledger.storage import Storage
 from flowcontrol.link.folder import EXCHANGE, LEDGER, figures_of
 from flowcontrol.link.members import drain_of, ranges, view_of
 from flowcontrol.link.monitoring.figures import LinkSnapshot, ReceiverSnapshot, duration, size
-from flowcontrol.link.settings import EVENT_SETTINGS, LinkSettings, read_settings
-
-UNSET = "none"
+from flowcontrol.link.settings import EVENT_SETTINGS, UNSET, LinkSettings, read_settings
 
 
 def describe(storage: Storage) -> dict[str, Any]:

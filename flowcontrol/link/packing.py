@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from flowcontrol.ledger.link_index import PackedRows
 from flowcontrol.ledger.link_log import folder_of
 from flowcontrol.ledger.storage import writing
+from flowcontrol.link.key_hash import channels_of
 from flowcontrol.link.schema import CHANNEL
 from flowcontrol.link.sealed_files import SealedWriter, codecs
 from flowcontrol.spark.versions import freeze_loaded
@@ -45,8 +46,9 @@ class PackRows:
 
     - ``buffer_bytes``: size of a message, bytes.
     - ``names``: of the columns, where the rows come under others.
-    - ``channels``: channels to spread rows over that have no key. By default a column says which
-      channel a row belongs to.
+    - ``channels``: channels to spread rows over, by their ``key`` if they have one. By default a
+      column says which channel a row belongs to.
+    - ``key``: columns that are hashed here, as Spark does where it adds that column.
     - ``event_time_column``: column whose latest value is noted of every piece.
     """
 
@@ -58,14 +60,20 @@ class PackRows:
         hold_bytes: int = HOLD_BYTES,
         names: Sequence[str] | None = None,
         channels: int | None = None,
+        key: Sequence[str] | None = None,
     ) -> None:
         self.storage, self.sender, self.hold_bytes = storage, sender, hold_bytes
-        self.names, self.channels = names, channels
+        self.names, self.channels, self.key = names, channels, key
         self.event_time_column: str | None = None
         self.piece_bytes = min(buffer_bytes, max(buffer_bytes // PIECES, SMALLEST_PIECE))
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Write the rows of one task; yield a report per file."""
+        for report in self.reports(batches):
+            yield pa.RecordBatch.from_pydict({RESULT: [report]})
+
+    def reports(self, batches: Iterator[pa.RecordBatch]) -> Iterator[str]:
+        """Write the rows of one task; yield a report per file, JSON."""
         from pyspark import TaskContext
 
         context = TaskContext.get()
@@ -83,20 +91,16 @@ class PackRows:
             yield self._file(held, task, number)
         freeze_loaded()
 
-    def _file(self, held: list[pa.RecordBatch], task: int, number: int) -> pa.RecordBatch:
+    def _file(self, held: list[pa.RecordBatch], task: int, number: int) -> str:
         table = pa.Table.from_batches(held)
         if self.names is not None:
             routed = [] if self.channels is not None else [CHANNEL]
             table = table.rename_columns([*self.names, *routed])
-        report = {"task": task, "number": number, **self.write(table)}
-        return pa.RecordBatch.from_pydict({RESULT: [json.dumps(report)]})
+        return json.dumps({"task": task, "number": number, **self.write(table)})
 
     def write(self, table: pa.Table) -> dict[str, Any]:
         """Write one file; return its report."""
-        if self.channels is None:
-            rows, found, starts = by_channel(table)
-        else:
-            rows, found, starts = spread(table, self.channels)
+        rows, found, starts = self._routed(table)
         sizes = np.cumsum(row_bytes(rows))
         ends = [*starts[1:], len(rows)]
         path = f"{folder_of(self.sender)}/{uuid.uuid4().hex}.parquet"
@@ -120,6 +124,15 @@ class PackRows:
             "footer": footer,
             "latest": self._latest(rows, firsts),
         }
+
+    def _routed(self, table: pa.Table) -> tuple[pa.Table, list[int], list[int]]:
+        """Return rows by channel, those channels, and where each one's begin."""
+        if self.channels is None:
+            return by_channel(table)
+        if self.key is None:
+            return spread(table, self.channels)
+        channels = channels_of([table.column(name) for name in self.key], self.channels)
+        return by_channel(table.append_column(CHANNEL, pa.array(channels)))
 
     def _latest(self, rows: pa.Table, firsts: Sequence[int]) -> list[int | None]:
         """Return the latest event time of every piece; nothing if the link has no event time."""

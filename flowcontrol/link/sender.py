@@ -1,4 +1,4 @@
-"""A sender's side of a link: what its foreachBatch does with the rows of a source batch.
+"""A sender's side of a link: what is done with the rows of a source batch.
 
 Steps, and what a crash right after each one leaves:
 
@@ -7,22 +7,31 @@ Steps, and what a crash right after each one leaves:
 3. The exchange log is committed: the batch runs again and finds its rows there.
 4. Messages are released as receivers consume, a commit to the ledger each time: the batch runs
    again and releases the rest.
-5. All are released and the function returns. While it waits, Spark asks the source for nothing.
+5. All are released and the batch ends. While it waits, Spark asks the source for nothing.
+
+A function of foreachBatch does all of it; of a sink by name (:mod:`.writer`) tasks do step 2.
 """
 
 import threading
 import time
 from collections.abc import Callable, Sequence
 
-from flowcontrol.errors import LinkError, RemovedError
-from flowcontrol.ledger.commit import Writer
+from flowcontrol.errors import LinkError
 from flowcontrol.ledger.link_index import PackedRows
 from flowcontrol.ledger.link_ledger import LinkLedger
 from flowcontrol.ledger.link_log import LinkFiles, Newest
 from flowcontrol.ledger.storage import Storage
-from flowcontrol.link.members import check_not_draining, senders_of
+from flowcontrol.link.members import check_not_draining
 from flowcontrol.link.output import LinkOutput
 from flowcontrol.link.schema import columns_of
+from flowcontrol.link.sender_place import (
+    HOW_TO_RESET,
+    Start,
+    check_query,
+    joined_start,
+    own_index,
+    replaced_queries,
+)
 from flowcontrol.link.settings import LinkSettings, Presence, altered
 from flowcontrol.spark.crash_points import CrashPoint, crash_point
 
@@ -90,14 +99,18 @@ ASK_EVERY_S = 0.1
 
 
 class LinkSender:
-    """One sender of a link; lives in the process that runs foreachBatch.
+    """One sender of a link; lives in the process that commits its batches.
 
     - ``reset``: whether a new checkpoint may go on under a name that another has used.
     - ``columns``: of its rows; by default all that the link has.
     - ``finishes``: whether it only releases what is written, also while the link is drained.
+    - ``run``: a start of the query whose processes act one after the other: the first of them takes
+      the sender's place, the others join it. None: this process acts alone.
+    - ``epoch``: the start that must be joined; None: take the place if there is none to join.
     - ``output``: its channels.
 
-    Raises LinkError if the name belongs to another checkpoint, or the link is being drained.
+    Raises LinkError if the name belongs to another checkpoint, or the link is being drained. Raises
+    FencedError if the start that must be joined has lost the sender's place.
     """
 
     def __init__(
@@ -110,15 +123,21 @@ class LinkSender:
         reset: bool,
         columns: Sequence[str] | None = None,
         finishes: bool = False,
+        run: str | None = None,
+        epoch: int | None = None,
     ) -> None:
         self._made, self.name, self.query = settings, name, query
-        self._finishes = finishes
+        self._finishes, self._run = finishes, run
         self._lock = threading.RLock()
         member = f"sender/{name}"
         self.ledger = LinkLedger(storage.child("ledger"), member)
         self._check_name(reset=reset)
-        self.epoch = self.ledger.claim()
-        self._check_name(reset=reset)  # another may have come before the claim
+        joined = joined_start(self.ledger, query, run, epoch)
+        if joined is None:
+            self.epoch = self.ledger.claim()
+            self._check_name(reset=reset)  # another may have come before the claim
+        else:
+            self.epoch = joined.epoch
         self._presence = Presence(storage)
         self._presence.check(at_once=True)
         index = self.index = own_index(self.ledger, name)
@@ -134,27 +153,34 @@ class LinkSender:
         # Before anything is committed in place of what is missing.
         for channel, known in enumerate(zip(written, records, strict=True)):
             self.files.log.check_holds(index, channel, *known)
-        self.files.claim()
-        crash_point(name, self.epoch, CrashPoint.AFTER_CLAIM)
+        if joined is None:
+            self._start = Start(run, self.epoch, self.files.claim())
+            crash_point(name, self.epoch, CrashPoint.AFTER_CLAIM)
+        else:
+            self._start = joined
+            self.files.join(joined.log_epoch)
         next_batch = self.files.last_batch() + 1 if state else 0
-        self._first_batch = state["first_batch"] if state.get("query") == query else next_batch
+        is_own = state.get("query") == query
+        self._first_batch = state["first_batch"] if is_own else next_batch
+        self._replaced = replaced_queries(state, query)
         self._acted_on = -1
         self._settled_at: float | None = None
         self._away_s = 0.0
         self.output = LinkOutput(settings, index, self.ledger, self.files.log)
         self._background = BackgroundRelease(self._lock, self._release_some, storage.waits_s)
+        self._committed = -1 if latest is None else latest.batch_id
         # Rows that an earlier start wrote and did not count, as it was killed in between.
         logs = self.output.logs
         rows = [log.records - known for log, known in zip(logs, records, strict=True)]
-        self._commit(
-            0, rows, [log.nbytes(known, log.end) for log, known in zip(logs, written, strict=True)]
-        )
+        nbytes = [log.nbytes(known, log.end) for log, known in zip(logs, written, strict=True)]
+        if joined is None or any(rows):
+            self._commit(0, rows, nbytes)
 
     def _check_name(self, *, reset: bool) -> None:
         if not self._finishes:
             check_not_draining(self.ledger, self.name)
-        if not reset:
-            check_query(self.ledger, self.name, self.query)
+        is_shared = self._run is not None
+        check_query(self.ledger, self.name, self.query, reset=reset, is_shared=is_shared)
 
     @property
     def settings(self) -> LinkSettings:
@@ -171,6 +197,18 @@ class LinkSender:
         """Whether another process has committed as this sender: each does so as it starts."""
         newest = self.ledger.latest
         return newest is not None and newest.state["epoch"] != self.epoch
+
+    def is_current(self) -> bool:
+        """Whether this process was the last to act as the sender: what it holds is then the state.
+
+        Of the processes of a start another may have acted since.
+        """
+        with self._lock:
+            self.ledger.refresh()
+            self.files.log.refresh()
+            latest, newest = self.ledger.latest, self.files.log.newest(self.index)
+            is_last = latest is not None and latest.batch_id == self._committed
+            return is_last and newest.batch == self.files.last_batch()
 
     # ------------------------------------------------------------------ writing
 
@@ -215,17 +253,19 @@ class LinkSender:
 
     # ------------------------------------------------------------------ releasing
 
-    def settle(self, is_stopped: Callable[[], bool]) -> bool:
+    def settle(self, is_stopped: Callable[[], bool], *, spills: bool = True) -> bool:
         """Release what waits as receivers consume; return when at most ``spill_bytes`` wait.
 
-        ``is_stopped``: asked every 0.1 s, also while messages are released; then this returns at
-        once.
+        - ``is_stopped``: asked every 0.1 s, also while messages are released; then this returns at
+          once.
+        - ``spills``: whether ``spill_bytes`` counts: a thread of this process then releases the
+          rest, so it must live on.
 
         Returns False if it was stopped: the rest is released at the next start.
         """
 
         def is_settled() -> bool:
-            return self.waiting_bytes() <= self.settings.spill_bytes
+            return self.waiting_bytes() <= (self.settings.spill_bytes if spills else 0)
 
         was_short = not is_settled()
         if not self._wait(is_settled, is_stopped):
@@ -354,7 +394,12 @@ class LinkSender:
         who = {"query": self.query, "epoch": self.epoch}
         task = {"name": self.name, **who, "source_batch": batch_id, "detached": output.detached}
         own = {**who, "first_batch": self._first_batch, "trimmed": trimmed}
-        self.ledger.commit(output.rows(rows, nbytes, task), {**output.state(), **own})
+        if self._run is not None:
+            own |= {"run": self._run, "log_epoch": self._start.log_epoch}
+        if self._replaced:
+            own["replaced"] = self._replaced
+        state = {**output.state(), **own}
+        self._committed = self.ledger.commit(output.rows(rows, nbytes, task), state)
         output.trimmed = trimmed
         output.forget()
 
@@ -408,40 +453,6 @@ def _check_same(
             f"{sender} runs batch {batch_id} again with other rows: it has {here}, the batch "
             f"{batch_id} that is in the link had {there}. Its checkpoint was put back by a batch "
             "and the source has gone on. Nothing was written: use the newest checkpoint; if that "
-            "is lost, a new one with link.sender(name, reset=True), then the source's rows come "
-            "again from its start"
+            f"is lost, a new one with {HOW_TO_RESET}; then the source's rows come again from its "
+            "start"
         )
-
-
-def check_query(ledger: LinkLedger, name: str, query: str) -> None:
-    """Refuse a sender's name that another checkpoint has used.
-
-    Raises LinkError: naming both queries.
-    """
-    if ledger.latest is not None and ledger.latest.state.get("removed", False):
-        raise RemovedError(
-            f"{ledger.storage}: sender {name!r} was removed from the link. Start it under another "
-            "name, or let it come back with link.sender(name, reset=True)"
-        )
-    other = query if ledger.latest is None else ledger.latest.state["query"]
-    if other != query:
-        raise LinkError(
-            f"{ledger.storage}: sender {name!r} belongs to the query {other}, this one is {query}: "
-            "another query sends under this name, or its checkpoint was deleted. Give the sender "
-            "another name, use the old checkpoint, or take the name over with "
-            "link.sender(name, reset=True): then rows of an unfinished batch may come twice"
-        )
-
-
-def own_index(ledger: LinkLedger, name: str) -> int:
-    """Return a sender's index; a new sender takes the next one."""
-    registry = Writer(ledger.storage, "senders")
-    while True:
-        for sender in senders_of(ledger):
-            if sender.name == name:
-                return sender.number
-        # A transaction each: of two that register at once one finds its number taken.
-        known = [sender.number for sender in senders_of(ledger)]
-        index = max(registry.last_batch(), *known, -1) + 1
-        if registry.commit(index, []):
-            return index

@@ -221,6 +221,29 @@ def check(place: str, given: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
+UNSET = "none"
+"""Text of a setting that is not set."""
+
+
+def read_setting(name: str, text: str) -> object:
+    """Return a setting as ``Link`` takes it: a number for seconds and counts, a text for a size.
+
+    ``text``: of several columns of a key with commas, or as JSON.
+    """
+    if text.lower() == UNSET:
+        return None
+    try:
+        if name == "key":
+            return json.loads(text) if text.startswith("[") else text.split(",")
+        if name.endswith("_s"):
+            return float(text)
+        if name == "channels" or name.endswith("_buffers"):
+            return int(text)
+    except ValueError:
+        pass
+    return text
+
+
 def check_whole(place: str, settings: LinkSettings) -> None:
     """Refuse settings that do not go together.
 

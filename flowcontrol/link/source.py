@@ -1,22 +1,28 @@
-"""The data source ``flowcontrol``: a link's rows as a streaming source of Spark.
+"""The data source ``flowcontrol``: a link's rows as a streaming source of Spark, and its sink.
 
-Executors import this module as well, so it imports little; deciding is in :mod:`.receiver`.
+Executors import this module as well, so it imports little; deciding is in :mod:`.receiver`, and
+writing in :mod:`.writer`.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    InputPartition,
+)
 
 from flowcontrol.errors import LinkError
 from flowcontrol.ledger.storage import Storage
 from flowcontrol.link.members import check_name
+from flowcontrol.link.options import number, stored_options, truth
 from flowcontrol.link.sealed_files import LinkPartition, read_rows, share_out
 from flowcontrol.link.settings import TARGET_LIMITS_S, LinkSettings, is_target, read_settings
 from flowcontrol.spark.reader import CreditReader
@@ -102,7 +108,7 @@ def read_options(options: Mapping[str, str]) -> ReceiverOptions:
     partitions = number("partitions", given.get("partitions"), wrong)
     if partitions is not None and not (partitions >= 1 and partitions == int(partitions)):
         wrong.append(f"partitions is {partitions:g}: needs a whole number, at least 1")
-    reset, from_start = (_truth(name, given, wrong) for name in ("reset", "from_start"))
+    reset, from_start = (truth(name, given, wrong) for name in ("reset", "from_start"))
     new_columns = given.get("new_columns", "refuse").lower()
     if new_columns not in ("refuse", "ignore"):
         wrong.append(f"new_columns is {given['new_columns']!r}: needs refuse or ignore")
@@ -127,27 +133,6 @@ def read_options(options: Mapping[str, str]) -> ReceiverOptions:
     )
 
 
-def number(name: str, text: str | None, wrong: list[str]) -> float | None:
-    """Return the number of an option, None if it is not given; note what is none."""
-    if text is None:
-        return None
-    try:
-        found = float(text)
-    except ValueError:
-        found = float("nan")
-    if found != found:
-        wrong.append(f"{name} is {text!r}: needs a number")
-        return None
-    return found
-
-
-def _truth(name: str, given: Mapping[str, str], wrong: list[str]) -> bool:
-    text = given.get(name, "false")
-    if text.lower() not in ("true", "false"):
-        wrong.append(f"{name} is {text!r}: needs true or false")
-    return text.lower() == "true"
-
-
 def _channels(text: str | None, wrong: list[str]) -> tuple[int, ...] | None:
     if text is None:
         return None
@@ -158,18 +143,6 @@ def _channels(text: str | None, wrong: list[str]) -> tuple[int, ...] | None:
         )
         return None
     return tuple(sorted({int(part) for part in parts}))
-
-
-def stored_options(text: str, wrong: list[str]) -> dict[str, str]:
-    """Return the options of a store, from JSON; note what is none."""
-    try:
-        found = json.loads(text)
-    except ValueError:
-        found = None
-    if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):
-        wrong.append(f"storage_options is {text!r}: needs JSON, names with texts")
-        return {}
-    return found
 
 
 def _shown(channels: tuple[int, ...]) -> str:
@@ -188,10 +161,11 @@ has not released; one that is alive releases more as soon as some are consumed."
 class LinkSource(DataSource):
     """The data source ``flowcontrol``.
 
-    Options: ``path`` of the link; ``name`` of the receiver (``main``); ``channels``, a list such
-    as ``0,1``; ``target_batch_s``; ``partitions``, most tasks of a batch; ``reset`` (``true``);
-    ``from_start`` (``true``); ``new_columns`` (``ignore``); ``wait_s``, how long to wait for a
-    link without columns; ``storage_options``, JSON.
+    Options of a reader: ``path`` of the link; ``name`` of the receiver (``main``); ``channels``, a
+    list such as ``0,1``; ``target_batch_s``; ``partitions``, most tasks of a batch; ``reset``
+    (``true``); ``from_start`` (``true``); ``new_columns`` (``ignore``); ``wait_s``, how long to
+    wait for a link without columns; ``storage_options``, JSON. Those of a writer:
+    :func:`flowcontrol.link.writer.read_sink_options`.
     """
 
     @classmethod
@@ -211,6 +185,12 @@ class LinkSource(DataSource):
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Return the reader."""
         return LinkReader(dict(self.options), schema).for_spark()
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        """Return the writer of a micro-batch."""
+        from flowcontrol.link.writer import writer_of
+
+        return writer_of(self.options, schema, is_complete=overwrite)
 
 
 class LinkReader(CreditReader):

@@ -26,6 +26,9 @@ READ_LIMITS: Final[Version] = (4, 2)
 """The first that tells a source in Python where a batch begins (``latestOffset(start, limit)``)
 and that an ``availableNow`` query reads to its end (SPARK-54085)."""
 
+ARROW_SINKS: Final[Version] = (4, 1)
+"""The first that names sinks in Python that take Arrow (``DataSourceStreamArrowWriter``)."""
+
 _MOVED: Final[Version] = (4, 1)
 """The first with the package ``...execution.streaming.checkpointing``."""
 
@@ -70,6 +73,11 @@ def has_read_limits(version: Version | None = None) -> bool:
     ``version``: by default that of the pyspark that is installed.
     """
     return (spark_version() if version is None else version) >= READ_LIMITS
+
+
+def has_arrow_sinks() -> bool:
+    """Whether the pyspark that is installed names sinks that take Arrow."""
+    return spark_version() >= ARROW_SINKS
 
 
 def checkpoint_file_manager(version: Version | None = None) -> str:

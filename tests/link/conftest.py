@@ -42,3 +42,20 @@ def make(tmp_path: Path, dry: ModuleType) -> Iterator[Callable[..., Any]]:
     yield begin
     for pipeline in made:
         pipeline.close()
+
+
+@pytest.fixture
+def processes(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Return a function that ends the Python processes of a sink: what they held is gone."""
+    from flowcontrol.link import writer
+
+    def end() -> None:
+        for sender in writer._senders.values():
+            sender.ledger.close()
+        writer._senders.clear()
+        writer._targets.clear()
+
+    monkeypatch.setenv("SPARK_LOCAL_DIRS", "")
+    monkeypatch.setattr(writer, "_senders", {})
+    monkeypatch.setattr(writer, "_targets", {})
+    return end

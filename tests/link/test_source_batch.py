@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from flowcontrol.errors import LinkError
-from flowcontrol.link.batches import Checkpoint
+from flowcontrol.link.checkpoint import Checkpoint
 
 
 def rows_of(dry, first, count=10):

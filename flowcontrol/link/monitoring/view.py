@@ -23,7 +23,7 @@ from flowcontrol.link.monitoring.figures import (
     view_columns,
 )
 from flowcontrol.link.monitoring.monitor import WINDOW_S, LinkMonitor
-from flowcontrol.link.source import number, stored_options
+from flowcontrol.link.options import number, stored_options
 from flowcontrol.records import LEDGER
 
 if TYPE_CHECKING:
