@@ -367,3 +367,21 @@ def test_a_kill_anywhere_loses_and_doubles_nothing(
         run()
     assert pipeline.kills > 0
     assert arrived(pipeline) == list(range(120))
+
+
+def test_a_link_that_is_drained_takes_nothing_from_a_sink(pipeline, query, rows_of):
+    query.run(rows_of(0))
+    arrived(pipeline)
+    rows = rows_of(20)
+    query.plan(1, rows)
+    messages = query.write(rows)
+    receiver = pipeline.receivers[0]
+    receiver.advance()
+    pipeline.link.drain(wait_s=60)
+    with pytest.raises(LinkError):
+        query.commit(messages, rows, 1)
+    with pytest.raises(LinkError, match="the link is being drained, sender 'a' writes no more"):
+        query.write(rows)
+    pipeline.link.drain(undo=True)
+    query.run(rows)
+    assert arrived(pipeline) == list(range(40))
