@@ -22,6 +22,7 @@ ELSEWHERE = {
     "blocking_queue": {"refusals.yaml"},  # what to use in place of that
     "unbounded": {"charts.py", "spark_progress.py"},  # it grants nothing; Spark's own
     "pid_rate": {"system.py"},  # has an alias
+    "long_batches": {"refusals.yaml"},  # what real-time mode does not allow
     # Spark's batches are this throttle's, and so are the triggers that a measured job has.
     "static_admission": {
         *("system.py", "time_checks.py", "rules.py", "spark_progress.py", "refusals.yaml")
