@@ -19,7 +19,7 @@ _OWN = {
 
 def scenario_warnings(scenario: Scenario) -> list[str]:
     """Return a sentence for each setting that has another effect than it seems to have."""
-    warned = [_checkpoints, _sinks, _transactions, _restarts, _groups, _drift, _probes]
+    warned = [_checkpoints, _batches, _sinks, _transactions, _restarts, _groups, _drift, _probes]
     return [text for warn in warned for _, text in warn(scenario)]
 
 
@@ -34,6 +34,11 @@ def _checkpoints(scenario: Scenario) -> Warnings:
     if scenario.checkpointing is not None:
         names = [one.name for one in scenario.stages if one.window is not None]
         yield from faults("checkpoints", scenario, windows=", ".join(names))
+
+
+def _batches(scenario: Scenario) -> Warnings:
+    batch_s, run_s = scenario.system.throttle_values.get("batch_ms", 0) / 1e3, scenario.duration_s
+    yield from faults("batches", scenario, is_too_long=batch_s >= run_s, batch_s=batch_s)
 
 
 def _sinks(scenario: Scenario) -> Warnings:

@@ -43,6 +43,10 @@ def aligned(*, punctuated: bool = False, **own: Any) -> Changes:
             ["interval, 10 s, is not shorter than the run, 10 s", "no checkpoint is triggered"],
         ),
         (
+            [("system", "spark-real-time")],
+            ["system.throttle.batch_ms: a batch takes 300 s", "the run, 10 s: none ends in it"],
+        ),
+        (
             [INTERVAL, (f"{CHECKPOINT}aligned-checkpoint-timeout", "1s")],
             ["aligned-checkpoint-timeout has no effect", "unaligned.enabled"],
         ),
@@ -130,6 +134,7 @@ def test_what_surprises_is_said_once(changed: Any, changes: Changes, texts: list
         [INTERVAL, AT_LEAST, LOSES, FAILED],
         [INTERVAL, EXACTLY, ("stages/1/transaction_timeout_s", 1.1)],
         [(f"{CHECKPOINT}interval", "9999ms")],
+        [("system", {"throttle": {"name": "long_batches", "batch_ms": 9999}})],
         [INTERVAL, ("options/restart-strategy.exponential-delay.max-backoff", "2min")],
         [FAILED, ("options/restart-strategy", "fixed-delay"), (f"{FIXED}attempts", 3)],
         [UNALIGNED, AT_LEAST],
