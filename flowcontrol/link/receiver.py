@@ -180,7 +180,10 @@ class LinkReceiver:
                     f"{self.ledger.storage}: receiver {self.group!r} has read this link before, "
                     "with another checkpoint. Use that checkpoint, give the receiver another name, "
                     "or go on where the ledger says that it is with .option('reset', True) and "
-                    "give a sink that goes by batch numbers another txnAppId: they begin at 0 again"
+                    "give a sink that goes by batch numbers another txnAppId: they begin at 0 "
+                    "again. A full refresh of a pipeline (--full-refresh) begins such a checkpoint "
+                    "too; what was read is no more in the link: refresh its senders as well, with "
+                    "the link in another folder"
                 )
             own.origin = own.end = own.filled(own.begin)
             self._commit({}, own.end)

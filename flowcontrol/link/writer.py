@@ -208,6 +208,8 @@ def prepare(options: SinkOptions, schema: StructType) -> Ticket:
     latest = target.view.members.get(member)
     settings = altered(target.settings, target.view)
     newest, _ = target.view.starts.get(member, (0, 0.0))
+    if latest is not None and not options.reset:
+        _check_not_refreshed(options, latest.state["query"], query)
     if latest is None or not _is_at_rest(latest.state, query, settings.channels, newest):
         sender = _opened(options, settings, query, schema.fieldNames(), None)
         try:
@@ -228,6 +230,31 @@ def prepare(options: SinkOptions, schema: StructType) -> Ticket:
     work.event_time_column = settings.event_time_column
     check_event_column(str(storage), work.event_time_column, types_of(schema))
     return Ticket(epoch, work)
+
+
+def _check_not_refreshed(options: SinkOptions, known: str, query: str) -> None:
+    """Refuse a flow of a declarative pipeline that a full refresh begins anew.
+
+    Its checkpoint then has the next number in the flow's folder; those before stay.
+
+    ``known``: the query that has the sender's name.
+
+    Raises LinkError: saying how the pipeline goes on.
+    """
+    flow, _, number = options.checkpoint.rpartition("/")
+    if known == query or not number.isdigit():
+        return
+    for before in range(int(number) - 1, -1, -1):
+        if Checkpoint(f"{flow}/{before}").query() == known:
+            raise LinkError(
+                f"{options.storage}: sender {options.name!r} is a flow that was begun anew by a "
+                f"full refresh (--full-refresh, --full-refresh-all): checkpoint {number} in place "
+                f"of {before} in {flow}. All rows of its sources come again then. Nothing was "
+                f"written. To go on without a refresh delete {options.checkpoint}; to refresh all, "
+                "give the link another folder in the pipelines at both of its ends and refresh "
+                "both; to send the rows a second time into this link set the option 'reset' to "
+                "'true'"
+            )
 
 
 def _is_at_rest(state: Mapping[str, Any], query: str, channels: int, newest: int) -> bool:

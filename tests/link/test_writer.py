@@ -385,3 +385,23 @@ def test_a_link_that_is_drained_takes_nothing_from_a_sink(pipeline, query, rows_
     pipeline.link.drain(undo=True)
     query.run(rows)
     assert arrived(pipeline) == list(range(40))
+
+
+def test_a_full_refresh_of_a_pipeline_is_recognised_and_the_way_on_is_named(
+    pipeline, rows_of, tmp_path
+):
+    """The checkpoints of a flow are numbered; the newest counts."""
+    flow = tmp_path / "_checkpoints" / "to_link" / "flow"
+    Query(pipeline, flow / "0").run(rows_of(0))
+    for number in (1, 2):
+        refreshed = Query(pipeline, flow / str(number))
+        with pytest.raises(LinkError, match=r"--full-refresh") as caught:
+            refreshed.write(rows_of(0))
+        assert f"checkpoint {number} in place of 0" in str(caught.value)
+        assert f"delete {flow}/{number};" in str(caught.value)
+    other = Query(pipeline, tmp_path / "another" / "1")
+    with pytest.raises(LinkError, match="belongs to the query"):
+        other.write(rows_of(0))
+    refreshed.options["reset"] = "true"
+    refreshed.run(rows_of(0))
+    assert arrived(pipeline) == sorted([*range(20), *range(20)])
