@@ -22,7 +22,7 @@ from xml.etree import ElementTree
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "scripts"))
 
-from supported import parts, supported  # noqa: E402
+from supported import parts, parts_of, supported  # noqa: E402
 
 PATIENCE_S = 120.0
 """How long a master and a worker may take to start."""
@@ -134,7 +134,7 @@ def run(version: str, results: Path) -> None:
     row = found["versions"][version]
     rows = []
     for name, mode in found["modes"].items():
-        for part in parts(mode):
+        for part in [one for one in parts(mode) if one in parts_of(row)]:
             report = results.with_name(f"{results.stem}-{name}-{part}.xml")
             report.unlink(missing_ok=True)
             print(f"matrix: Spark {row['pyspark']}, {name}, {part}", file=sys.stderr, flush=True)

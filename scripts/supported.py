@@ -55,13 +55,16 @@ def table(found: dict[str, Any]) -> Iterator[str]:
     yield f"| Spark | tested with | Delta | {' | '.join(heads)} | limits |"
     yield "| --- " * (4 + len(heads)) + "|"
     for version, row in found["versions"].items():
-        cells = [_cell(name, row) for name, mode in modes.items() for _ in parts(mode)]
+        cells = [_cell(name, row, part) for name, mode in modes.items() for part in parts(mode)]
         limits = " ".join(" ".join(limit.split()) for limit in row["limits"]) or "none"
-        told = [version, f"pyspark {row['pyspark']}", f"delta-spark {found['delta']}"]
+        delta = row.get("delta", f"delta-spark {found['delta']}")
+        told = [version, f"pyspark {row['pyspark']}", delta]
         yield f"| {' | '.join([*told, *cells, limits])} |"
 
 
-def _cell(mode: str, row: dict[str, Any]) -> str:
+def _cell(mode: str, row: dict[str, Any], part: str) -> str:
+    if part not in parts_of(row):
+        return "no"
     if mode in row["green"]:
         return "yes"
     return "not run whole" if mode in row["modes"] else "no"
@@ -72,10 +75,17 @@ def parts(mode: dict[str, Any]) -> list[str]:
     return [part for part in ("link", "job") if mode[part]]
 
 
+def parts_of(row: dict[str, Any]) -> list[str]:
+    """Return which of the two a version runs."""
+    found: list[str] = row.get("parts", ["link", "job"])
+    return found
+
+
 def page() -> str:
     """Return the page."""
     found = supported()
-    lines = [HEAD.format(newest=next(iter(found["versions"]))), *table(found), ""]
+    newest = next(name for name, row in found["versions"].items() if "delta" not in row)
+    lines = [HEAD.format(newest=newest), *table(found), ""]
     lines += [f"- {' '.join(text.split())}" for text in found["general"]]
     return "\n".join([*lines, "", FOOT])
 

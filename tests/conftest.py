@@ -134,8 +134,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """Return the one Spark session of a test run, with the start script's own settings."""
     from pyspark.sql import SparkSession
 
-    from flowcontrol.spark.session import CHECKPOINT_FILES
-    from flowcontrol.spark.versions import checkpoint_file_manager
+    from flowcontrol.spark.session import CHECKPOINT_FILES, without_delta
+    from flowcontrol.spark.versions import checkpoint_file_manager, has_delta
     from jvm import CHEAP, delta_jars, delta_package, read_settings
 
     home = tmp_path_factory.mktemp("spark")
@@ -164,7 +164,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         # Tables that a test makes by name are gone with the run.
         "spark.sql.warehouse.dir": str(home / "warehouse"),
     }
-    if jars := delta_jars():
+    if not has_delta():
+        chosen = without_delta(chosen)
+    elif jars := delta_jars():
         chosen["spark.jars"] = ",".join(jars)
     else:  # an environment that the start script did not make
         chosen["spark.jars.packages"] = delta_package()

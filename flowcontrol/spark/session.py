@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from importlib import metadata, resources
 from pathlib import Path
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from flowcontrol.errors import RunError
 from flowcontrol.notices import announce_step
-from flowcontrol.spark.versions import checkpoint_file_manager, require_spark
+from flowcontrol.spark.versions import checkpoint_file_manager, has_delta, require_spark
 from flowcontrol.version import how_to_install
 
 if TYPE_CHECKING:
@@ -77,7 +77,16 @@ def prepare(*, short_jobs: bool = False) -> dict[str, str]:
     if short_jobs:
         found |= settings("short_jobs.conf")
     found |= {**settings("defaults.conf"), **settings("local.conf")}
-    return found | {CHECKPOINT_FILES: checkpoint_file_manager()} | delta()
+    if has_delta():
+        found |= delta()
+    else:
+        found = without_delta(found)
+    return found | {CHECKPOINT_FILES: checkpoint_file_manager()}
+
+
+def without_delta(found: Mapping[str, str]) -> dict[str, str]:
+    """Return settings without those that name classes of Delta."""
+    return {key: value for key, value in found.items() if ".delta." not in f".{value}"}
 
 
 def settings(name: str) -> dict[str, str]:

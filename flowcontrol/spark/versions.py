@@ -1,4 +1,4 @@
-"""Differences between the supported versions of Spark: 4.0, 4.1 and 4.2.
+"""Differences between the supported versions of Spark: 4.0 to 4.3.
 
 Everything that asks for a version asks here. ``scripts/supported.yaml`` says what
 each of them can do.
@@ -25,6 +25,9 @@ OLDEST: Final[Version] = (4, 0)
 READ_LIMITS: Final[Version] = (4, 2)
 """The first that tells a source in Python where a batch begins (``latestOffset(start, limit)``)
 and that an ``availableNow`` query reads to its end (SPARK-54085)."""
+
+DELTA_UP_TO: Final[Version] = (4, 2)
+"""The last for which delta-spark has a release. A link needs none: delta-rs writes its tables."""
 
 ARROW_SINKS: Final[Version] = (4, 1)
 """The first that names sinks in Python that take Arrow (``DataSourceStreamArrowWriter``)."""
@@ -73,6 +76,14 @@ def has_read_limits(version: Version | None = None) -> bool:
     ``version``: by default that of the pyspark that is installed.
     """
     return (spark_version() if version is None else version) >= READ_LIMITS
+
+
+def has_delta(version: Version | None = None) -> bool:
+    """Whether there is a delta-spark: without one Spark neither reads nor writes Delta tables.
+
+    ``version``: by default that of the pyspark that is installed.
+    """
+    return (spark_version() if version is None else version) <= DELTA_UP_TO
 
 
 def has_arrow_sinks() -> bool:

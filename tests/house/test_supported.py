@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from flowcontrol.spark.versions import OLDEST, parse_version
+from flowcontrol.spark.versions import DELTA_UP_TO, OLDEST, parse_version
 from modules import load
 
 matrix = load("scripts/matrix.py")
@@ -36,6 +36,9 @@ def test_versions_are_those_that_setup_cfg_and_the_code_allow():
     low, high = re.search(r"pyspark >=([\d.]+),<=([\d.]+)", extra).groups()
     versions = [parse_version(version) for version in found["versions"]]
     assert versions == sorted(versions, reverse=True)
+    without = [parse_version(name) for name, row in found["versions"].items() if "delta" in row]
+    versions = [version for version in versions if version not in without]
+    assert DELTA_UP_TO == versions[0] < min(without)
     assert versions[-1] == OLDEST == parse_version(low)
     assert found["versions"][".".join(map(str, versions[0]))]["pyspark"] == high
     for version, row in found["versions"].items():
@@ -54,7 +57,7 @@ def test_the_matrix_refuses_a_version_that_it_does_not_know():
         [str(ROOT / "scripts" / "matrix.sh"), "3.5"], capture_output=True, text=True, check=False
     )
     assert done.returncode == 1
-    assert "Spark 3.5 is not in scripts/supported.yaml: 4.2 4.1 4.0" in done.stderr
+    assert "Spark 3.5 is not in scripts/supported.yaml: 4.3 4.2 4.1 4.0" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from deltalake import write_deltalake
+
+from flowcontrol.spark.versions import has_delta
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -22,7 +25,7 @@ PATIENCE_S = 1800.0
 
 
 class Events:
-    """A Delta table of numbered events, a file a batch, read as a stream."""
+    """Numbered events, a file a batch, read as a stream: a Delta table, if this Spark reads one."""
 
     def __init__(self, spark: SparkSession, folder: Path) -> None:
         self._spark, self._folder, self.written = spark, folder, 0
@@ -38,13 +41,20 @@ class Events:
                     "text": pa.array([f"event {n}" for n in numbers.tolist()], pa.string()),
                 }
             )
-            write_deltalake(str(self._folder), table, mode="append")
+            if has_delta():
+                write_deltalake(str(self._folder), table, mode="append")
+            else:
+                self._folder.mkdir(exist_ok=True)
+                pq.write_table(table, self._folder / f"{self.written:09d}-{rows}.parquet")
             self.written += rows
 
     def stream(self) -> DataFrame:
         """Return the events as a stream, a file a batch."""
-        reader = self._spark.readStream.format("delta").option("maxFilesPerTrigger", 1)
-        return reader.load(str(self._folder))
+        reader = self._spark.readStream.option("maxFilesPerTrigger", 1)
+        if has_delta():
+            return reader.format("delta").load(str(self._folder))
+        columns = "event_id long, customer_id long, text string"
+        return reader.schema(columns).parquet(str(self._folder))
 
 
 class Sink:
