@@ -15,20 +15,6 @@ Where this differs from Spark:
 from flowcontrol.systems.throttles import controller as c
 
 
-def drain_s(backlogs: list[float], rates: list[float]) -> float:
-    """Return how long a batch goes on behind its end, s: until the slowest reader is done.
-
-    ``backlogs``, ``rates``: records that each reader has before it, and its speed, records/s.
-    """
-    pairs = zip(backlogs, rates, strict=True)
-    return max((backlog / rate for backlog, rate in pairs if backlog > 0), default=0.0)
-
-
-def replayed_s(batch_s: float, gap_s: float) -> float:
-    """Return how much of the input a failure reads again at most, s: all since the last commit."""
-    return batch_s + gap_s
-
-
 class LongBatches(c.Controller):
     """Stop the sources at the end of a batch, and let them go on when the job is empty.
 
