@@ -120,7 +120,10 @@ def test_what_does_not_fit_is_planned_all_the_same(capsys: pytest.CaptureFixture
 
 @pytest.mark.parametrize("name", [path.stem for path in CONF.glob("*.yaml")])
 def test_every_scenario_fits_on_80_columns(capsys: pytest.CaptureFixture[str], name: str) -> None:
-    _, out, _ = plan(capsys, name)
+    status, out, err = plan(capsys, name)
+    if "has queues of records and no network buffers" in err:
+        assert (status, out) == (2, "")
+        return
     assert max(map(len, out.splitlines())) <= 80
 
 

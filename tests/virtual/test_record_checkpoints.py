@@ -57,7 +57,7 @@ def happened(job: Job, state: RoundState) -> Iterator[str]:
         for part in task.partitions:
             for out in part.subpartitions:
                 kinds = [message.kind for message in out.finished]
-                if any(map(is_barrier, kinds)):
+                if any(map(is_barrier, kinds)) and part.pool.size == 0:  # else behind its messages
                     assert part.pool.free == 0
                     yield "waits for a permit"
                     if kinds[0] == DATA or out.state.buffers > 0:

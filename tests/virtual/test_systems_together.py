@@ -24,10 +24,12 @@ FEW: dict[str, Any] = {
     "rate_window": {"unit": 1000, "initial_units": 2},
     "bdp_window": {"initial": 300, "most": 1000},
     "hop_hysteresis": {"slots": 3},
+    "push_quota": {"writer_bytes": 1, "reader_bytes": 900, "buffer_bytes": 300, "kernel_bytes": 0},
     "global_hysteresis": {"slots": 5},
     "stepwise_sleep": {"slots": 5, "interval_ms": 100},
     "pid_rate": {"min_rate": 1},
     "static_admission": {"max_records": 7},
+    "long_batches": {"batch_ms": 700, "overhead_ms": 60},
     "aimd_rate": {"late_ms": 100, "min_rate": 10},
     "frontier_lag": {"lag": 1},
 }
@@ -36,9 +38,10 @@ FEW: dict[str, Any] = {
 pytestmark = pytest.mark.usefixtures("whole_kernel")
 
 THROTTLES = ("global_hysteresis", "stepwise_sleep", "pid_rate", "static_admission", "aimd_rate")
+SOURCES = (*THROTTLES, "frontier_lag", "long_batches")
 TIGHT: dict[str, Any] = {
-    name: {"throttle" if name in (*THROTTLES, "frontier_lag") else "transport": {"name": name} | v}
-    for name, v in FEW.items()
+    name: {"throttle" if name in SOURCES else "transport": {"name": name} | values}
+    for name, values in FEW.items()
 }
 SYSTEMS: dict[str, Any] = {name: name for name in PRESETS} | TIGHT
 SYSTEMS |= {f"tcp+{name}": {"transport": "tcp", **TIGHT[name]} for name in THROTTLES}
