@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import signal
 import subprocess
@@ -15,6 +16,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as F
 
 from flowcontrol import Link
+from flowcontrol.ledger.link_ledger import LinkLedgerView
 from flowcontrol.ledger.link_log import LinkLog
 from flowcontrol.link.source import LinkSource
 from flowcontrol.spark.session import register_source
@@ -121,6 +123,34 @@ def test_rows_of_all_types_arrive_once_in_batches_with_and_without_rows(sending:
     sending.run()
     sending.assert_all_once()
     assert sending.orphans() == set()
+
+
+def test_a_start_is_known_by_the_folders_that_spark_gives_its_processes(sending: Sending) -> None:
+    """Not by the session of the machine, which is taken where Spark names none."""
+    sending.source.write(10)
+    sending.run()
+    ledger = LinkLedgerView(Link(sending.folder / "link").storage.child("ledger"))
+    ledger.refresh()
+    own = f"session {os.getsid(0)}".encode()
+    assert ledger.members["sender/a"].state["run"] != hashlib.sha256(own).hexdigest()[:16]
+
+
+def test_columns_of_any_name_and_names_of_queries(sending: Sending) -> None:
+    sending.source.write(20)
+    rows = sending.source.rows().select(F.col("id").alias("a.b"), F.col("key").alias("c`d"), "text")
+    del sending.options["name"]
+    sending.options["key"] = '["a.b", "c`d"]'
+    query = sending.writer(rows).queryName("by_its_name").trigger(availableNow=True).start()
+    query.awaitTermination()
+    link = Link(sending.folder / "link")
+    assert [one["name"] for one in link.describe()["senders"]] == ["by_its_name"]
+    assert link.settings.key == ("a.b", "c`d")
+    frame = link.receive(sending.source.spark).writeStream.format("parquet")
+    frame = frame.option("checkpointLocation", str(sending.folder / "down"))
+    out = str(sending.folder / "out")
+    frame.trigger(availableNow=True).start(out).awaitTermination()
+    found = sending.source.spark.read.parquet(out).collect()
+    assert sorted(row["a.b"] for row in found) == list(range(20))
 
 
 def test_a_key_goes_to_the_channel_of_the_other_form(sending: Sending) -> None:
