@@ -145,6 +145,16 @@ def test_hashes_that_sparks_documentation_shows() -> None:
     assert spark_hash([column(pa.string(), None, None)]).tolist() == [42, 42]
 
 
+def test_bytes_that_fill_no_word_are_signed() -> None:
+    """Numbers of ``SELECT hash('ä')`` and of what follows it, in Spark 4.2."""
+    found = spark_hash([column(pa.string(), "ä", "日本語")]).tolist()
+    assert [*found, *spark_hash([column(pa.binary(), b"\xff")])] == [
+        1085608887,
+        -1143049834,
+        1398487324,
+    ]
+
+
 def test_types_that_spark_hashes_otherwise_are_refused() -> None:
     of_maps = T.StructType([T.StructField("m", T.MapType(T.LongType(), T.LongType()))])
     assert [*unhashed(T.ArrayType(of_maps))] == ["Spark does not hash maps"]
