@@ -132,8 +132,9 @@ def test_a_column_of_other_formats(tmp_path: Any, format: str) -> None:
 def test_structured_streaming_has_sparks_time() -> None:
     timed = {"event_time": {}}
     assert scenario_with(timed).time_model == "flink"
-    assert scenario_with(timed, system="structured-streaming").time_model == "spark"
-    assert scenario_with({}, system="structured-streaming").time_model == "flink"
+    for system in ("structured-streaming", "spark-real-time"):
+        assert scenario_with(timed, system=system).time_model == "spark"
+        assert scenario_with({}, system=system).time_model == "flink"
     stated = scenario_with(timed, time_model="spark", batch_s=0.5)
     assert (stated.time_model, stated.batch_us) == ("spark", 500_000)
     assert parse_scenario(stated.canonical()) == stated

@@ -112,6 +112,8 @@ WATERMARKS = [
 
 MODELS = [
     row(("time_model", "storm"), "time_model", "unknown time_model 'storm'", "flink, spark"),
+    row([("system", "spark-real-time"), ("time_model", "flink")], "time_model",
+        "'flink': the system spark-real-time has Spark's event time", "use spark"),
     row([("system", "structured-streaming"), ("time_model", "flink")], "time_model",
         "'flink': the system structured-streaming has Spark's event time", "use spark"),
     row(("batch_s", 1), "batch_s", "1: Flink's event time has no batches", "time_model: spark"),
