@@ -44,7 +44,9 @@ WAITS_S = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 """Waiting times before further attempts, seconds."""
 
 _GAP = re.compile(r"found gap|Gap between checkpoint version", re.IGNORECASE)
-_CLEANED = re.compile(r"not found\b.*_delta_log|_delta_log.*\bnot found", re.IGNORECASE)
+_CLEANED = re.compile(
+    r"not found\b.*_delta_log|_delta_log.*\bnot found|Invalid table version", re.IGNORECASE
+)
 _BEFORE = re.compile(r"(\d{20})\.(?:json|checkpoint)|checkpoint version (\d+)")
 
 T = TypeVar("T")
@@ -133,9 +135,14 @@ def create_table(
     ``for_users``: a table that users read has Delta's own defaults, no retention of ours.
     """
     from deltalake import DeltaTable
+    from deltalake.exceptions import CommitFailedError
 
     storage = as_storage(path)
-    if DeltaTable.is_deltatable(str(path), storage_options=storage.options or None):
+
+    def is_there() -> bool:
+        return DeltaTable.is_deltatable(str(path), storage_options=storage.options or None)
+
+    if is_there():
         return
 
     def create(more: Mapping[str, str]) -> None:
@@ -152,7 +159,11 @@ def create_table(
     if storage.is_local:
         Path(storage.root).mkdir(parents=True, exist_ok=True)
     if _is_linked(storage):
-        create({})
+        try:
+            create({})
+        except CommitFailedError:
+            if not is_there():  # else another was first: the "protocol changed" under this one
+                raise
         return
     with claimed(storage.root, 0) as is_ours:
         if is_ours:
@@ -243,6 +254,19 @@ class Writer:
         self.epoch = (self._table.transaction_version(self._fence) or 0) + 1
         self._transact([], {self._fence: self.epoch})
         return True
+
+    def check_claim(self) -> None:
+        """Make sure that nobody has claimed this side since; a look, which a commit repeats.
+
+        Raises FencedError if another has.
+        """
+
+        def look() -> bool:
+            self._update()
+            self._check_epoch()
+            return True
+
+        self._repeat("a look at the epoch", look)
 
     def join(self, epoch: int) -> bool:
         """Write with an epoch that another process of this side has claimed.

@@ -181,6 +181,13 @@ class LinkLedger(LinkLedgerView):
         self._sweep()
         return epoch
 
+    def check_claim(self) -> None:
+        """Make sure that the member's place is still this process's.
+
+        Raises FencedError if another has taken it.
+        """
+        self._writer.check_claim()
+
     def join(self, epoch: int) -> bool:
         """Act in a place that another process has claimed; False if it was taken over since."""
         return self._writer.join(epoch)

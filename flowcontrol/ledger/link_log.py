@@ -314,7 +314,7 @@ class LinkFiles:
         - ``files``: in the order in which their rows are to be read.
 
         Raises FencedError if another process has taken the sender's place. Raises LinkError if the
-        disk is full, or cannot be written for another reason.
+        disk is full, or cannot be written for another reason, or the commit cannot be read again.
         """
         partition, adds = {SENDER: str(self.sender)}, []
         entries = self._entries(batch_id, files, consumed, source)
@@ -326,6 +326,14 @@ class LinkFiles:
         with writing(self.storage, f"batch {batch_id}"):
             done = self._writer.commit(batch_id, adds, removes)
         self.log.refresh()
+        if self.log.newest(self.sender).batch < batch_id:  # the log was cleaned behind this view
+            self.log.refresh(at_once=True)
+        if self.log.newest(self.sender).batch < batch_id:
+            raise LinkError(
+                f"{self.storage}: batch {batch_id} of sender {self.sender} cannot be read again: "
+                "its commit lies behind a checkpoint without it, as this process was held up while "
+                "others cleaned the log. Nothing of it counts; start the query again"
+            )
         self._sweep()  # now, when no task of this sender is writing
         return done
 

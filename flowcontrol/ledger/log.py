@@ -71,6 +71,10 @@ CHECK_EVERY_S = 1.0
 """Interval at which a waiting reader checks whether the log was cleaned, seconds."""
 
 
+LIST_EVERY_S = 60.0
+"""Interval at which it lists a store's log for that, s: the hint may name an older checkpoint."""
+
+
 @dataclass(frozen=True)
 class Add:
     """A file that a commit adds."""
@@ -125,7 +129,7 @@ class DeltaLog:
         self.path = path
         self._run_id = run_id
         self.version = -1
-        self._checked_at = float("-inf")
+        self._checked_at = self._listed_at = float("-inf")
         self._storage = as_storage(path)
 
     def poll(self) -> Iterator[Commit]:
@@ -147,9 +151,9 @@ class DeltaLog:
         Others may write a newer one meanwhile and clean away what has not been read yet: then what
         was read is thrown away.
         """
-        for _ in range(ATTEMPTS):
+        for attempt in range(ATTEMPTS):
             found = []
-            checkpoint = self._newest_checkpoint()
+            checkpoint = self._newest_checkpoint(lists=attempt > 0)
             if checkpoint is not None:
                 self.version = checkpoint.version
                 found.append(checkpoint)
@@ -198,7 +202,10 @@ class DeltaLog:
             return False
         self._checked_at = now
         # On an object store a listing is a billed request: not once a second.
-        if not self._is_cut_off(lists=at_once or self._storage.is_local):
+        lists = at_once or self._storage.is_local or now - self._listed_at >= LIST_EVERY_S
+        if lists:
+            self._listed_at = now
+        if not self._is_cut_off(lists=lists):
             return False
         self.version = -1
         return True
@@ -249,7 +256,7 @@ class DeltaLog:
         has_later = self._checkpoint_version() > self.version or self._has_later_commit(lists)
         if not has_later or self._storage.exists(self.next_file):
             return False
-        if self._checkpoint_version() <= self.version:
+        if max(self._checkpoint_version(), self._listed_checkpoint()) <= self.version:
             raise DamagedError(
                 f"{self.path}/{self._commit_file(self.version + 1)} is missing although later "
                 f"commits are there. {remedy(self.path)}"
@@ -263,19 +270,23 @@ class DeltaLog:
         names = self._storage.child(folder).names()
         return any(name > following and _COMMIT.fullmatch(name) for name in names)
 
-    def _newest_checkpoint(self) -> Commit | None:
-        """Return what the newest checkpoint says; None if there is none."""
+    def _newest_checkpoint(self, *, lists: bool) -> Commit | None:
+        """Return what the newest checkpoint says, by the log's listing or its hint."""
         version = self._checkpoint_version()
-        if version < 0 and not self._storage.exists(self._commit_file(0)):
+        if lists:
+            version = max(version, self._listed_checkpoint())
+        elif version < 0 and not self._storage.exists(self._commit_file(0)):
             version = self._listed_checkpoint()
         while version >= 0:
             try:
                 return self._read_checkpoint(version)
             except DamagedError:
-                newer = self._checkpoint_version()
+                # The other one was cleaned away behind it. Of two who wrote one, the slower may
+                # have named its own last: the folder knows.
+                newer = max(self._checkpoint_version(), self._listed_checkpoint())
                 if newer <= version:
                     raise
-                version = newer  # the other one was cleaned away behind it
+                version = newer
         return None
 
     def _read_checkpoint(self, version: int) -> Commit:

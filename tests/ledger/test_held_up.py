@@ -1,0 +1,168 @@
+"""A process that was held up: meanwhile others made its table, or cleaned the log in front of it.
+
+Found by the simulation of a link (tests/link_simulation).
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+from deltalake.exceptions import CommitFailedError, DeltaError
+
+from flowcontrol.errors import LinkError
+from flowcontrol.ledger import log as log_module
+from flowcontrol.ledger.commit import Writer, create_table
+from flowcontrol.ledger.link_log import LinkFiles, PackedRows, create_log
+from flowcontrol.ledger.log import DeltaLog
+from flowcontrol.ledger.storage import Storage
+
+SCHEMA = pa.schema([("id", pa.int64())])
+
+
+@pytest.fixture
+def storage(tmp_path: Path) -> Storage:
+    """A table with the commits 0 to 5."""
+    storage = Storage(tmp_path / "table")
+    create_table(storage, SCHEMA, "A table.")
+    writer = Writer(storage, "other")
+    for batch in range(5):
+        assert writer.commit(batch, [])
+    return storage
+
+
+def commit_of(storage: Storage, version: int) -> Path:
+    return Path(storage.root, f"_delta_log/{version:020d}.json")
+
+
+# ---------------------------------------------------------------------- a table made twice
+
+
+def test_of_two_who_make_a_table_at_once_the_second_finds_it(tmp_path, monkeypatch):
+    """delta-rs tells it that the protocol has changed since its last commit."""
+    create = DeltaTable.create
+
+    def late(*arguments, **named):
+        create(*arguments, **named)
+        raise CommitFailedError("Failed to commit transaction: Protocol changed since last commit")
+
+    monkeypatch.setattr(DeltaTable, "create", late)
+    create_table(Storage(tmp_path / "table"), SCHEMA, "A table.")
+
+
+def test_a_table_that_nobody_made_is_an_error(tmp_path, monkeypatch):
+    def fails(*_, **__):
+        raise CommitFailedError("Failed to commit transaction")
+
+    monkeypatch.setattr(DeltaTable, "create", fails)
+    with pytest.raises(CommitFailedError):
+        create_table(Storage(tmp_path / "table"), SCHEMA, "A table.")
+
+
+# ---------------------------------------------------------------------- a log that was cleaned
+
+
+def test_a_log_that_is_cleaned_before_a_commit_is_read_again(storage):
+    """delta-rs compares with the commits since its handle's version, and they are gone."""
+    writer = Writer(storage, "me")
+    update = writer._update
+
+    def cleaned() -> None:
+        writer._update = update  # type: ignore[method-assign]
+        update()
+        other = Writer(storage, "other")
+        other.commit(5, [])
+        other._table.update_incremental()
+        other._table.create_checkpoint()
+        for version in range(6):
+            commit_of(storage, version).unlink()
+        with pytest.raises(DeltaError, match="Invalid table version"):
+            writer._transact([], {"me": 0})
+
+    writer._update = cleaned  # type: ignore[method-assign]
+    assert writer.commit(0, [])
+    assert Writer(storage, "me").last_batch() == 0
+
+
+@pytest.mark.parametrize("is_gone", [True, False])
+def test_a_hint_that_names_an_older_checkpoint_is_passed_over(storage, is_gone):
+    """Two wrote a checkpoint each; the slower named its own last, when the log had been cleaned."""
+    follower = DeltaLog(storage)
+    follower.version = 5
+    writer = Writer(storage, "other")
+    writer._table.create_checkpoint()
+    hint = Path(storage.root, "_delta_log/_last_checkpoint")
+    slow = hint.read_text()
+    assert json.loads(slow)["version"] == 5
+    for batch in range(5, 8):
+        writer.commit(batch, [])
+    writer._table.update_incremental()
+    writer._table.create_checkpoint()
+    writer.commit(8, [])
+    for version in range(8):
+        commit_of(storage, version).unlink()
+    if is_gone:
+        Path(storage.root, f"_delta_log/{5:020d}.checkpoint.parquet").unlink()
+    hint.write_text(slow)
+    assert [one.version for one in DeltaLog(storage).poll()] == [8, 9]
+    found = follower.follow(lambda: None, at_once=True)
+    assert [one.version for one in found] == [8, 9]
+
+
+# ---------------------------------------------------------------------- a sender's batch
+
+
+def a_file(storage: Storage, name: str) -> PackedRows:
+    path = Path(storage.root, name)
+    path.write_bytes(b"x" * 10)
+    return PackedRows(name, 10, 1, [(0, [(1, 10)])])
+
+
+@pytest.fixture
+def exchange(tmp_path: Path) -> Storage:
+    storage = Storage(tmp_path / "exchange")
+    create_log(storage, SCHEMA)
+    return storage
+
+
+def test_a_batch_behind_which_the_log_was_cleaned_is_counted(exchange, monkeypatch):
+    """Else its rows would be in the log, and nobody would ever be told of them."""
+    monkeypatch.setattr(log_module, "CHECK_EVERY_S", 1e9)
+    own, other = (LinkFiles(exchange, f"sender/{n}", n, 1000) for n in range(2))
+    own.claim()
+    other.commit(0, [a_file(exchange, "other")], {})
+    commit = own._writer.commit
+
+    def cleaned(*arguments, **named):
+        done = commit(*arguments, **named)
+        own._writer._table.update_incremental()
+        own._writer._table.create_checkpoint()
+        for version in range(3):
+            commit_of(exchange, version).unlink()
+        return done
+
+    monkeypatch.setattr(own._writer, "commit", cleaned)
+    assert own.commit(0, [a_file(exchange, "own")], {})
+    assert own.log.channel(0, 0).end == 1
+
+
+def test_a_batch_that_lies_behind_a_checkpoint_is_refused(exchange, monkeypatch):
+    """Its name was free again, as its process slept while others cleaned the log."""
+    own = LinkFiles(exchange, "sender/0", 0, 1000)
+    own.claim()
+
+    def slept(*_, **__):
+        other = Writer(exchange, "other")
+        other.commit(0, [])
+        other._table.update_incremental()
+        other._table.create_checkpoint()
+        for version in range(2):
+            commit_of(exchange, version).unlink()
+        return True  # delta-rs has written commit 1, which nobody reads
+
+    monkeypatch.setattr(own._writer, "commit", slept)
+    with pytest.raises(LinkError, match=r"batch 0 of sender 0 cannot be read again: its commit"):
+        own.commit(0, [a_file(exchange, "own")], {})
