@@ -84,10 +84,6 @@ class LinkReceiver:
         self.member = receiver_id(group, channels)
         self.ledger = LinkLedger(storage.child("ledger"), self.member)
         self.log = LinkLog(storage.child("exchange"))
-        latest = self.ledger.latest
-        known = channels if latest is None else list(latest.state["channels"])
-        self._reads_all = reads_all or len(known) > len(channels)
-        self.input = LinkInput(settings, self.log, known)
         self._planned_at: float | None = None
         self._was_limited = False
         self._committed: list[int] = []
@@ -95,14 +91,19 @@ class LinkReceiver:
         self._watermark: tuple[str | None, int | None] = (settings.event_time_column, None)
         self._acted_on = -1
         self._batch: dict[Channel, tuple[int, int]] = {}
-        self._budget = None if target_s is None else self._new_budget(target_s)
         self._meter = PaceMeter(target_s)
         check_unshared(self.ledger, group, self.member, channels)
         self.epoch = self.ledger.claim()
         self._presence = Presence(storage)
         self._presence.check(at_once=True)
         crash_point(group, self.epoch, CrashPoint.AFTER_CLAIM)
-        self._restore()  # not before: until the claim an older process could still commit
+        # Not before: until the claim an older process could still commit, and take channels over.
+        latest = self.ledger.latest
+        known = channels if latest is None else list(latest.state["channels"])
+        self._reads_all = reads_all or len(known) > len(channels)
+        self.input = LinkInput(settings, self.log, known)
+        self._budget = None if target_s is None else self._new_budget(target_s)
+        self._restore()
         self._widen(settings.channels)
 
     def _new_budget(self, target_s: float) -> Budget:
@@ -384,14 +385,20 @@ class LinkReceiver:
     def extents(self, start: Cursors, end: Cursors) -> list[tuple[int, list[FileRows]]]:
         """Return rows and places of each channel of the batch between two cursors.
 
-        Raises LinkError if some of it has been trimmed, or is missing.
+        Raises LinkError if some of it has been trimmed, or is missing. Raises DetachedError if a
+        sender has cut this receiver off.
         """
         crash_point(self.group, max(0, self.ledger.next_number - 1), CrashPoint.PLANNED)
         found = []
         begin = self.input.filled(start)
         for sender, ends in self.input.filled(end).items():
             for channel, low, high in zip(self.input.channels, begin[sender], ends, strict=True):
-                own = self.log.extents(int(sender), channel, low, high)
+                try:
+                    own = self.log.extents(int(sender), channel, low, high)
+                except LinkError:  # of one that was cut off after it had decided, rows are gone
+                    limit = self.settings.detach_after_bytes
+                    check_attached(self.ledger, self.group, senders_of(self.ledger), limit)
+                    raise
                 if own:
                     found.append((high - low, [self._file_rows(extent) for extent in own]))
         return found

@@ -16,7 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
-from flowcontrol.errors import LinkError
+from flowcontrol.errors import DamagedError, LinkError
 from flowcontrol.ledger.link_index import PackedRows
 from flowcontrol.ledger.link_ledger import LinkLedger
 from flowcontrol.ledger.link_log import LinkFiles, Newest
@@ -154,7 +154,7 @@ class LinkSender:
         for channel, known in enumerate(zip(written, records, strict=True)):
             self.files.log.check_holds(index, channel, *known)
         if joined is None:
-            self._start = Start(run, self.epoch, self.files.claim())
+            self._start = Start(run, self.epoch, self._claim_log())
             crash_point(name, self.epoch, CrashPoint.AFTER_CLAIM)
         else:
             self._start = joined
@@ -181,6 +181,18 @@ class LinkSender:
             check_not_draining(self.ledger, self.name)
         is_shared = self._run is not None
         check_query(self.ledger, self.name, self.query, reset=reset, is_shared=is_shared)
+
+    def _claim_log(self) -> int:
+        """Claim the exchange log behind the ledger; return the epoch.
+
+        Raises FencedError if another start has taken the sender's place meanwhile.
+        """
+        self.ledger.check_claim()  # one that was held up here would throw its successor out
+        try:
+            return self.files.claim()
+        except DamagedError:
+            self.ledger.check_claim()  # the newest rows are its successor's, of another index
+            raise
 
     @property
     def settings(self) -> LinkSettings:
@@ -321,6 +333,7 @@ class LinkSender:
                 continue
             time.sleep(wait)
             wait = min(2 * wait, longest)
+        self._background.raise_failure()  # it may have released what it could not commit
         return True
 
     def is_all_read(self) -> bool:

@@ -184,6 +184,27 @@ def routed(make, dry):
     return pipeline
 
 
+def test_a_receiver_that_is_held_up_finds_channels_that_came_meanwhile(routed, monkeypatch):
+    """It has looked at the ledger before its claim; until then another start takes them over."""
+    main = routed.receiver("main")
+    routed.drain()
+    main.kill()
+    claim = LinkLedger.claim
+
+    def held_up(ledger):
+        monkeypatch.setattr(LinkLedger, "claim", claim)
+        routed.link.alter(channels=4)
+        other = type(main)(routed, "main")
+        other.offsets, other.done = list(main.offsets), main.done
+        other.advance()
+        assert other.reader._made().input.channels == [0, 1, 2, 3]
+        other.kill()
+        return claim(ledger)
+
+    monkeypatch.setattr(LinkLedger, "claim", held_up)
+    assert main.open()._made().input.channels == [0, 1, 2, 3]
+
+
 def test_a_link_gets_more_channels_and_keys_stay_in_order(routed, verify):
     a, receiver = routed.senders["a"], routed.receiver("main")
     while receiver.done < 0:

@@ -226,6 +226,24 @@ def test_a_receiver_that_lags_too_far_is_cut_off_and_the_sender_goes_on(make):
     verify.check_pipeline(pipeline)
 
 
+def test_who_was_cut_off_after_it_had_decided_is_told_so(make):
+    """The rows of the batch that Spark has noted are gone: not because its checkpoint is old."""
+    pipeline = make(channels=1, detach_after_bytes=2000, exclusive_buffers=4)
+    query = pipeline.sender("a", dry.batches_of(1, channels=1))
+    fast, slow = pipeline.receiver("fast"), pipeline.receiver("slow")
+    query.open()
+    slow.open().initialOffset()
+    pipeline.arm("slow", "noted")
+    while pipeline.is_armed:
+        for one in (query, fast, slow):
+            one.advance()
+    pipeline.receivers.remove(slow)
+    query.batches += dry.batches_of(8, channels=1)[1:]
+    pipeline.drain()
+    with pytest.raises(DetachedError, match="'slow' was cut off by sender 'a'"):
+        slow.advance()
+
+
 def test_who_was_cut_off_is_told_before_its_files_are_gone(make):
     """The ledger says so with the sender's next look, although nothing is released with it."""
     pipeline = make(channels=1, detach_after_bytes=3000, exclusive_buffers=2)

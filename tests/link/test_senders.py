@@ -10,6 +10,8 @@ import pytest
 from flowcontrol.errors import FencedError, LinkError
 from flowcontrol.ledger import commit as commits
 from flowcontrol.ledger.link_ledger import LinkLedger
+from flowcontrol.ledger.link_log import LinkFiles
+from flowcontrol.link.folder import make_tables
 from flowcontrol.link.members import senders_of
 from flowcontrol.link.sender import LinkSender
 
@@ -378,3 +380,71 @@ def test_the_slowest_receiver_holds_the_sender_up(make, dry, verify):
     assert query.sender.output.released[0] > 3
     pipeline.drain()
     verify.check_pipeline(pipeline)
+
+
+# ---------------------------------------------------------------------- held up
+
+
+def test_a_start_that_is_held_up_is_refused_and_leaves_its_successor_alone(make, dry, monkeypatch):
+    """It has taken a number of its own, and the newest rows of the name are of another one."""
+    pipeline = make()
+    query = pipeline.sender("a", [rows_of(dry)])
+    make_tables(pipeline.storage, pipeline.settings)
+    claim, heirs = LinkLedger.claim, []
+
+    def held_up(ledger):
+        found = claim(ledger)
+        monkeypatch.setattr(LinkLedger, "claim", claim)
+        query.advance()  # another start
+        query.advance()
+        heirs.append(query.sender)
+        return found
+
+    monkeypatch.setattr(LinkLedger, "claim", held_up)
+    arguments = pipeline.storage, pipeline.settings, "a", query.checkpoint
+    with pytest.raises(FencedError, match=r"epoch 2, this one is 1"):
+        LinkSender(*arguments, reset=False)
+    assert heirs == [query.sender]
+    pipeline.receiver()
+    pipeline.drain()
+    assert heirs == [query.sender]  # nobody has thrown it out
+    assert pipeline.receivers[0].rows.num_rows == 20
+
+
+def test_a_start_that_finds_its_successors_rows_does_not_call_them_damaged(make, dry, monkeypatch):
+    pipeline = make()
+    query = pipeline.sender("a", [rows_of(dry)])
+    make_tables(pipeline.storage, pipeline.settings)
+    claim = LinkFiles.claim
+
+    def held_up(files):
+        monkeypatch.setattr(LinkFiles, "claim", claim)
+        query.advance()
+        query.advance()
+        files.sender = 7  # its own number, of which there are no rows
+        return files.claim()
+
+    monkeypatch.setattr(LinkFiles, "claim", held_up)
+    arguments = pipeline.storage, pipeline.settings, "a", query.checkpoint
+    with pytest.raises(FencedError, match=r"epoch 2, this one is 1"):
+        LinkSender(*arguments, reset=False)
+
+
+def test_a_batch_does_not_end_with_what_the_background_thread_could_not_commit(
+    make, dry, monkeypatch
+):
+    """A step that fails has moved what is released, so that nothing seems to wait."""
+    pipeline = make(channels=1, exclusive_buffers=1, floating_buffers=0, spill_bytes=1 << 20)
+    query = pipeline.sender("a")
+    sender = query.open()
+    sender.write(0, dry.packed_rows(query._pack(rows_of(dry, 60, channels=1), sender)))
+
+    def broken() -> None:
+        sender.output.released = [log.end for log in sender.output.logs]
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sender._background, "_step", broken)
+        assert sender._background.try_step() is None
+    with pytest.raises(OSError, match="No space left"):
+        sender.settle(lambda: False)
