@@ -119,9 +119,10 @@ class Needs:
         parts = name.split(".")
         if parts[0] != "flowcontrol":
             for place in (f"{folder}/", "tests/", "scripts/", "bench/", ""):
-                if (found := f"{place}{parts[0]}.py") in self._files:
-                    yield found
-                    return
+                for length in range(len(parts), 0, -1):
+                    if (found := f"{place}{'/'.join(parts[:length])}.py") in self._files:
+                        yield found
+                        return
             return
         for length in range(len(parts), 0, -1):
             path = "/".join(parts[:length])
