@@ -25,6 +25,8 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 ROOT = Path(__file__).resolve().parents[2]
 
+LOOPBACK = "spark.connect.grpc.binding.address=127.0.0.1"
+
 FILES, ROWS = 6, 50
 
 SEND = """
@@ -96,12 +98,13 @@ class Project:
             "PYTHONHASHSEED": "0",
             "SPARK_LOCAL_IP": "127.0.0.1",
             "SPARK_HOME": str(home),
+            "SPARK_TESTING": "1",  # any free port for its server
             **java_environment(),
         }
         self.runs += 1
         with self.log.open("wb") as log:
             return subprocess.Popen(
-                [str(home / "bin" / "spark-pipelines"), "run", *arguments],
+                [str(home / "bin" / "spark-pipelines"), "--conf", LOOPBACK, "run", *arguments],
                 cwd=self.folder, env=environment, stdin=subprocess.DEVNULL, stdout=log,
                 stderr=subprocess.STDOUT, start_new_session=True,
             )  # fmt: skip
