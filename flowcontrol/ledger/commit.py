@@ -109,6 +109,9 @@ with 10 to 600 files in a table 7 to 10 ms of CPU at 25, 11 to 19 ms at 100; 12 
 ATTEMPTS = 20
 """Times that a commit is tried: one that removes files conflicts with the other side's."""
 
+HELD_UP_S = 20.0
+"""How long after a look a commit is sure to lie where others read on: commits stay for a minute."""
+
 LOG_KEPT = "interval 60 seconds"
 """How long commits stay in the log once a checkpoint covers them. Neighbours lag by one round."""
 
@@ -204,6 +207,7 @@ class Writer:
         self._partition_by = self._table.metadata().partition_columns
         self._last: int | None = None
         self._is_in_doubt = False
+        self._looked_at = time.monotonic(), time.time()
         self._since_checkpoint = 0
         self._appender: Appender | None = None
         if appends and isinstance(path, Path) and self._is_linked:
@@ -218,6 +222,8 @@ class Writer:
     def _update(self) -> None:
         """Bring the handle up to date."""
         from deltalake.exceptions import DeltaError
+
+        self._looked_at = time.monotonic(), time.time()
 
         def look() -> None:
             try:
@@ -396,11 +402,20 @@ class Writer:
     def _transact(
         self, actions: Sequence[AddAction | RemoveAction], versions: Mapping[str, int]
     ) -> None:
-        """Commit; without hard links only the number that this process has claimed."""
+        """Commit; without hard links only the number that this process has claimed.
+
+        Raises CommitFailedError if the process was held up meanwhile: others may have cleaned the
+        log, and its number was free again. The next look shows whether the commit counts.
+        """
+        from deltalake.exceptions import CommitFailedError
+
         if self._is_linked:
             self._write(actions, versions)
+            before = self._looked_at
+            if max(time.monotonic() - before[0], time.time() - before[1]) > HELD_UP_S:
+                self._is_in_doubt = True
+                raise CommitFailedError("the commit took so long that the log may be another")
             return
-        from deltalake.exceptions import CommitFailedError
 
         seen = self._table.version()
         with claimed(str(self.path), seen + 1) as is_ours:

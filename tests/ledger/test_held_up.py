@@ -14,6 +14,7 @@ from deltalake import DeltaTable
 from deltalake.exceptions import CommitFailedError, DeltaError
 
 from flowcontrol.errors import LinkError
+from flowcontrol.ledger import commit as commits
 from flowcontrol.ledger import log as log_module
 from flowcontrol.ledger.commit import Writer, create_table
 from flowcontrol.ledger.link_log import LinkFiles, PackedRows, create_log
@@ -110,6 +111,34 @@ def test_a_hint_that_names_an_older_checkpoint_is_passed_over(storage, is_gone):
     assert [one.version for one in DeltaLog(storage).poll()] == [8, 9]
     found = follower.follow(lambda: None, at_once=True)
     assert [one.version for one in found] == [8, 9]
+
+
+class Slept:
+    """A clock that is as far ahead as the process has slept."""
+
+    def __init__(self, monkeypatch) -> None:
+        self.seconds, clock = 0.0, commits.time
+        monkeypatch.setattr(commits, "time", self)
+        self.sleep = clock.sleep
+        self.time = lambda: clock.time() + self.seconds
+        self.monotonic = lambda: clock.monotonic() + self.seconds
+
+
+@pytest.mark.parametrize("others", [0, 1])
+def test_a_commit_before_which_its_process_slept_is_looked_for(storage, monkeypatch, others):
+    """It may lie behind a checkpoint: of two senders that register both had the number."""
+    clock, writer = Slept(monkeypatch), Writer(storage, "senders")
+    write = writer._write
+
+    def slept(*_) -> None:
+        monkeypatch.setattr(writer, "_write", write)
+        clock.seconds = 100.0
+        for number in range(others):
+            assert Writer(storage, "senders").commit(number, [])
+
+    monkeypatch.setattr(writer, "_write", slept)
+    assert writer.commit(0, []) is (not others)
+    assert Writer(storage, "senders").last_batch() == 0
 
 
 # ---------------------------------------------------------------------- a sender's batch
