@@ -259,6 +259,7 @@ class ReceiverQuery(Query):
     def run(self) -> None:
         """Run the query, from what its checkpoint has."""
         self.starts += 1
+        self.seen = -1  # the start before has looked
         history = self.history
         try:
             reader = LinkReader(dict(self.options), history.schema)
