@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from flowcontrol.errors import DamagedError, FencedError, LedgerError
 from flowcontrol.ledger.appending import UNLINKED, Appender, claimed, has_hard_links
-from flowcontrol.ledger.log import EPOCH, NewFile, remedy
+from flowcontrol.ledger.log import EPOCH, NewFile, noted_checkpoint, remedy
 from flowcontrol.ledger.storage import Storage, as_storage
 
 if TYPE_CHECKING:
@@ -410,8 +410,9 @@ class Writer:
         from deltalake.exceptions import CommitFailedError
 
         if self._is_linked:
+            seen, before = self._table.version(), self._looked_at
             self._write(actions, versions)
-            before = self._looked_at
+            self._check_counts(seen, versions)
             if max(time.monotonic() - before[0], time.time() - before[1]) > HELD_UP_S:
                 self._is_in_doubt = True
                 raise CommitFailedError("the commit took so long that the log may be another")
@@ -424,6 +425,23 @@ class Writer:
             if not is_ours or self._table.version() != seen:
                 raise CommitFailedError(f"commit {seen + 1} is there: another was first")
             self._write(actions, versions, max_commit_retries=0)
+
+    def _check_counts(self, seen: int, versions: Mapping[str, int]) -> None:
+        """Make sure that a commit behind the one seen is not behind a checkpoint without it.
+
+        One whose clock is ahead may have cleaned the log since, and a number was free again.
+
+        Raises CommitFailedError if it is.
+        """
+        from deltalake.exceptions import CommitFailedError
+
+        if noted_checkpoint(self._storage) <= seen:
+            return
+        self._table = listed(self.path, self._opened)
+        for app, version in versions.items():
+            counted = self._table.transaction_version(app)
+            if counted is None or counted < version:
+                raise CommitFailedError("the commit lies behind a checkpoint without it")
 
     def _write(
         self,

@@ -118,6 +118,23 @@ class Commit:
     """When it was made, Unix time, milliseconds; 0 for a checkpoint."""
 
 
+def noted_checkpoint(storage: Storage) -> int:
+    """Return a table's newest checkpoint; the file that names it is a hint, and may be damaged."""
+    try:
+        return int(json.loads(storage.read("_delta_log/_last_checkpoint"))["version"])
+    except FileNotFoundError:
+        return -1
+    except (ValueError, KeyError, TypeError):
+        return listed_checkpoint(storage)
+
+
+def listed_checkpoint(storage: Storage) -> int:
+    """Return the newest checkpoint in a table's log."""
+    names = [name for name, _ in storage.child("_delta_log").files()]
+    found = [_CHECKPOINT.fullmatch(name) for name in names]
+    return max((int(match[1]) for match in found if match), default=-1)
+
+
 class DeltaLog:
     """A position in a table's log that moves forward.
 
@@ -182,7 +199,7 @@ class DeltaLog:
         """Whether there is a table; its folder is there before its first commit."""
         if self._storage.exists(self._commit_file(0)):
             return True
-        return max(self._checkpoint_version(), self._listed_checkpoint()) >= 0
+        return max(noted_checkpoint(self._storage), listed_checkpoint(self._storage)) >= 0
 
     def follow(self, forget: Callable[[], None], *, at_once: bool = False) -> Iterator[Commit]:
         """Yield what :meth:`poll` does, from the newest checkpoint on if the log was cleaned.
@@ -230,21 +247,6 @@ class DeltaLog:
                 "read; start again from the table"
             )
 
-    def _checkpoint_version(self) -> int:
-        """Return the newest checkpoint; the file that names it is a hint, and may be damaged."""
-        try:
-            return int(json.loads(self._storage.read("_delta_log/_last_checkpoint"))["version"])
-        except FileNotFoundError:
-            return -1
-        except (ValueError, KeyError, TypeError):
-            return self._listed_checkpoint()
-
-    def _listed_checkpoint(self) -> int:
-        """Return the newest checkpoint in the log."""
-        names = [name for name, _ in self._storage.child("_delta_log").files()]
-        found = [_CHECKPOINT.fullmatch(name) for name in names]
-        return max((int(match[1]) for match in found if match), default=-1)
-
     def _is_cut_off(self, *, lists: bool = True) -> bool:
         """Whether the log has later commits although the next one is not there.
 
@@ -253,10 +255,10 @@ class DeltaLog:
         Raises DamagedError if no checkpoint covers the missing one.
         """
         # Later commits first: one that is added between the two checks is no gap.
-        has_later = self._checkpoint_version() > self.version or self._has_later_commit(lists)
+        has_later = noted_checkpoint(self._storage) > self.version or self._has_later_commit(lists)
         if not has_later or self._storage.exists(self.next_file):
             return False
-        if max(self._checkpoint_version(), self._listed_checkpoint()) <= self.version:
+        if max(noted_checkpoint(self._storage), listed_checkpoint(self._storage)) <= self.version:
             raise DamagedError(
                 f"{self.path}/{self._commit_file(self.version + 1)} is missing although later "
                 f"commits are there. {remedy(self.path)}"
@@ -272,18 +274,18 @@ class DeltaLog:
 
     def _newest_checkpoint(self, *, lists: bool) -> Commit | None:
         """Return what the newest checkpoint says, by the log's listing or its hint."""
-        version = self._checkpoint_version()
+        version = noted_checkpoint(self._storage)
         if lists:
-            version = max(version, self._listed_checkpoint())
+            version = max(version, listed_checkpoint(self._storage))
         elif version < 0 and not self._storage.exists(self._commit_file(0)):
-            version = self._listed_checkpoint()
+            version = listed_checkpoint(self._storage)
         while version >= 0:
             try:
                 return self._read_checkpoint(version)
             except DamagedError:
                 # The other one was cleaned away behind it. Of two who wrote one, the slower may
                 # have named its own last: the folder knows.
-                newer = max(self._checkpoint_version(), self._listed_checkpoint())
+                newer = max(noted_checkpoint(self._storage), listed_checkpoint(self._storage))
                 if newer <= version:
                     raise
                 version = newer

@@ -141,6 +141,30 @@ def test_a_commit_before_which_its_process_slept_is_looked_for(storage, monkeypa
     assert Writer(storage, "senders").last_batch() == 0
 
 
+def test_a_commit_whose_number_was_free_again_is_made_anew(storage, monkeypatch):
+    """Another, with a clock that is ahead, has cleaned the log in no time: who reads on is past it.
+
+    Found by the simulation's seed 20004900: a receiver alone counted what it had read.
+    """
+    writer = Writer(storage, "own")
+    write = writer._write
+
+    def late(*_) -> None:
+        monkeypatch.setattr(writer, "_write", write)
+        other = Writer(storage, "other")
+        assert other.commit(5, [])
+        other.checkpoint()
+        for version in range(7):
+            commit_of(storage, version).unlink(missing_ok=True)
+        own = {"txn": {"appId": "own", "version": 0}}
+        commit_of(storage, 6).write_text(json.dumps(own) + "\n")
+
+    monkeypatch.setattr(writer, "_write", late)
+    assert writer.commit(0, [])
+    assert Writer(storage, "own").last_batch() == 0
+    assert [one.version for one in DeltaLog(storage).poll()][-1] == 7
+
+
 # ---------------------------------------------------------------------- a sender's batch
 
 

@@ -64,7 +64,7 @@ MENDS = [
     Mend(
         "a commit made between two looks was taken for a gap in the log",
         "88b6d1f4",
-        0,
+        9,
         DeltaLog,
         "_is_cut_off",
         "if not has_later or self._storage.exists(self.next_file):",
@@ -82,7 +82,7 @@ MENDS = [
     Mend(
         "news that came with a sender's own commit was lost",
         "5d44dd93",
-        989,
+        1656,
         LinkSender,
         "step",
         "self._commit(-1, none, none)",
