@@ -177,8 +177,10 @@ class LinkLedger(LinkLedgerView):
         """Take the member's place; return the new epoch, which fences earlier processes."""
         with writing(self.storage, f"the claim of {self.member}"):
             epoch = self._writer.claim()
+        as_of_s = time.time()
         self.refresh()
-        self._sweep()
+        # Files of this member that no commit names: it was killed when it wrote them.
+        sweep(self.storage, self._digests, f"{_safe(self.member)}.L", as_of_s=as_of_s)
         return epoch
 
     def check_claim(self) -> None:
@@ -191,10 +193,6 @@ class LinkLedger(LinkLedgerView):
     def join(self, epoch: int) -> bool:
         """Act in a place that another process has claimed; False if it was taken over since."""
         return self._writer.join(epoch)
-
-    def _sweep(self) -> None:
-        """Delete this member's files that no commit names: it was killed when it wrote them."""
-        sweep(self.storage, self._digests, f"{_safe(self.member)}.L")
 
     @property
     def latest(self) -> Latest | None:

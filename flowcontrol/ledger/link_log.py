@@ -278,10 +278,10 @@ class LinkFiles:
         """Take the sender's place over; return the epoch."""
         with writing(self.storage, f"the claim of sender {self.sender}"):
             epoch = self._writer.claim()
-        last = self._writer.last_batch()
+        last, as_of_s = self._writer.last_batch(), time.time()
         self.log.refresh()
         self.log.check_newest(self.sender, last)
-        self._sweep()
+        self._sweep(as_of_s)
         return epoch
 
     def join(self, epoch: int) -> None:
@@ -325,6 +325,7 @@ class LinkFiles:
         removes = [NewFile(path, size, 0, partition=partition) for path, size in old]
         with writing(self.storage, f"batch {batch_id}"):
             done = self._writer.commit(batch_id, adds, removes)
+        as_of_s = time.time()
         self.log.refresh()
         if self.log.newest(self.sender).batch < batch_id:  # the log was cleaned behind this view
             self.log.refresh(at_once=True)
@@ -334,7 +335,7 @@ class LinkFiles:
                 "its commit lies behind a checkpoint without it, as this process was held up while "
                 "others cleaned the log. Nothing of it counts; start the query again"
             )
-        self._sweep()  # now, when no task of this sender is writing
+        self._sweep(as_of_s)  # now, when no task of this sender is writing
         return done
 
     def _entries(
@@ -356,11 +357,11 @@ class LinkFiles:
             first = None if number else head
             yield FileEntry(batch_id, number, len(files), *found, own, first)
 
-    def _sweep(self) -> None:
+    def _sweep(self, as_of_s: float) -> None:
         """Delete the sender's files that no commit names, from time to time."""
         if time.monotonic() - self._swept_at < SWEEP_EVERY_S:
             return
         self._swept_at = time.monotonic()
         folder = folder_of(self.sender)
         named = {path.removeprefix(f"{folder}/") for path in self.log.files}
-        sweep(self.storage.child(folder), named)
+        sweep(self.storage.child(folder), named, as_of_s=as_of_s)

@@ -363,25 +363,26 @@ def files_of(path: Path | Storage, run_id: str | None = None) -> dict[str, Add]:
 
 
 SWEEP_AGE_S = 3600.0
-"""How old a file must be that no commit names before it is deleted."""
 
 
 def sweep(
     place: Path | Storage,
     named: Collection[str] | None = None,
     prefix: str = "",
-    older_than_s: float = SWEEP_AGE_S,
+    as_of_s: float | None = None,
 ) -> int:
     """Delete data files that no commit names and that are old; return how many.
 
-    A failed, repeated or killed task leaves a file that was never committed. Age keeps the files of
-    tasks that are still at work.
+    A failed, repeated or killed task leaves a file that was never committed. Age, an hour, keeps
+    those of tasks that are still at work.
 
     - ``named``: names of the files that stay; by default those of the table at ``place``.
     - ``prefix``: begin of the names of the files that may go.
+    - ``as_of_s``: when the log was read for ``named``, Unix time; what came later stays.
     """
     folder = as_storage(place)
-    stay, limit = files_of(place) if named is None else named, time.time() - older_than_s
+    limit = (time.time() if as_of_s is None else as_of_s) - SWEEP_AGE_S
+    stay = files_of(place) if named is None else named
     found = [
         name
         for name, written in folder.files()

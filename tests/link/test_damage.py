@@ -8,14 +8,17 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from flowcontrol.errors import DamagedError, LinkError
+from flowcontrol.errors import DamagedError, FencedError, LinkError
 from flowcontrol.ledger import link_ledger
 from flowcontrol.ledger import link_log as link_files
+from flowcontrol.ledger import log as log_module
 from flowcontrol.ledger.link_index import ChannelLog
 from flowcontrol.ledger.storage import Storage, writing
+from flowcontrol.link.sender import LinkSender
 
 
 @pytest.fixture
@@ -201,6 +204,29 @@ def test_files_that_no_commit_names_are_swept_by_age(pipeline, dry, verify):
         for _, _, path in files
     }
     assert rows == kept
+
+
+@pytest.mark.parametrize("module", [link_ledger, link_files])
+def test_who_is_held_up_deletes_no_file_of_its_successor(pipeline, verify, monkeypatch, module):
+    """Two hours pass between its look at the log and its sweep; meanwhile the successor writes."""
+    query, sweep, deleted = pipeline.senders["a"], module.sweep, []
+    query.kill()
+
+    def held_up(*given, **more):
+        monkeypatch.undo()
+        advance_all(pipeline, 6)  # this opens the sender again
+        assert query.done > 0
+        later = SimpleNamespace(time=lambda: time.time() + 2 * log_module.SWEEP_AGE_S)
+        monkeypatch.setattr(log_module, "time", later)
+        deleted.append(sweep(*given, **more))
+        monkeypatch.undo()
+
+    monkeypatch.setattr(module, "sweep", held_up)
+    with pytest.raises(FencedError):
+        LinkSender(pipeline.storage, pipeline.settings, "a", query.checkpoint, reset=False)
+    assert deleted == [0]
+    pipeline.drain()
+    verify.check_pipeline(pipeline)
 
 
 def test_the_sweep_of_a_member_leaves_a_namesake_alone(tmp_path):

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from flowcontrol.errors import LedgerError
 from flowcontrol.ledger import commit as commits
 from flowcontrol.ledger.exchange import TRIM_EVERY, Exchange, ExchangeView, PackedFile, Span
-from flowcontrol.ledger.log import Add, Commit, sweep
+from flowcontrol.ledger.log import SWEEP_AGE_S, Add, Commit, sweep
 
 ROWS = pa.schema([("number", pa.int64()), ("_round", pa.int64())])
 
@@ -286,7 +286,7 @@ def test_a_sweep_deletes_old_files_that_no_commit_names(sender: Sender) -> None:
     assert sweep(sender.path) == 1
     assert not old.exists()
     assert all(file.exists() for file in (young, other, checkpoint, sender.path / named))
-    assert sweep(sender.path, older_than_s=-60) == 1
+    assert sweep(sender.path, as_of_s=time.time() + 2 * SWEEP_AGE_S) == 1
     assert not young.exists()
     assert numbers_at(looked(sender.path).locate(0, 0, 0, 3)) == [0, 1, 2]
 
@@ -300,5 +300,5 @@ def test_a_sweep_deletes_what_was_named_once(sender: Sender) -> None:
         sender.send(batch, {(0, 0): 3}, {(0, 0): 3})
     assert not (sender.path / first).exists()
     (sender.path / first).write_bytes(kept)
-    assert sweep(sender.path, older_than_s=-60) == 1
+    assert sweep(sender.path, as_of_s=time.time() + 2 * SWEEP_AGE_S) == 1
     assert not (sender.path / first).exists()
