@@ -6,7 +6,7 @@ import json
 import os
 import pickle
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,24 @@ from flowcontrol.ledger.link_ledger import LinkLedger
 from flowcontrol.link import writer as writer_module
 from flowcontrol.link.source import LinkSource
 from flowcontrol.link.writer import LinkWriter
+
+
+@pytest.fixture
+def pipeline(make: Any, processes: Any) -> Any:
+    return make(channels=2, floating_buffers=60)
+
+
+@pytest.fixture
+def query(pipeline: Any, tmp_path: Path) -> Query:
+    return Query(pipeline, tmp_path / "checkpoint")
+
+
+@pytest.fixture
+def rows_of(dry: Any) -> Callable[..., pa.Table]:
+    def rows(first: int, count: int = 20) -> pa.Table:
+        return dry.source_rows("a", first, [n % 2 for n in range(count)])
+
+    return rows
 
 
 class Query:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -22,24 +20,7 @@ from modules import load
 
 sinks = load("tests/link/sinks.py")
 Query, arrived, state_of = sinks.Query, sinks.arrived, sinks.state_of
-
-
-@pytest.fixture
-def pipeline(make: Any, processes: Any) -> Any:
-    return make(channels=2, floating_buffers=60)
-
-
-@pytest.fixture
-def query(pipeline: Any, tmp_path: Path) -> Query:
-    return Query(pipeline, tmp_path / "checkpoint")
-
-
-@pytest.fixture
-def rows_of(dry: Any) -> Callable[..., pa.Table]:
-    def rows(first: int, count: int = 20) -> pa.Table:
-        return dry.source_rows("a", first, [n % 2 for n in range(count)])
-
-    return rows
+pipeline, query, rows_of = sinks.pipeline, sinks.query, sinks.rows_of
 
 
 # ---------------------------------------------------------------------- batches
