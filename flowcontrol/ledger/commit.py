@@ -193,6 +193,7 @@ class Writer:
     - ``appends``: nobody else ever commits under the application id: commits are files of the log,
       where the file system has hard links (:mod:`flowcontrol.ledger.appending`).
     - ``epoch``: what :meth:`claim` took; None for a writer that cannot have a rival.
+    - ``seen``: a commit of the table before the last one that this writer, or its epoch, has made.
     """
 
     def __init__(
@@ -203,6 +204,7 @@ class Writer:
         self._is_linked = _is_linked(self._storage)
         self._table = listed(path, self._opened)
         self.epoch: int | None = None
+        self.seen = -1
         self._fields = self._table.schema()
         self._partition_by = self._table.metadata().partition_columns
         self._last: int | None = None
@@ -282,7 +284,7 @@ class Writer:
         self._repeat("a look at the epoch", self._look_at_last)
         if self._table.transaction_version(self._fence) != epoch:
             return False
-        self.epoch = epoch
+        self.epoch, self.seen = epoch, self._table.version() - 1
         return True
 
     @property
@@ -409,16 +411,15 @@ class Writer:
         """
         from deltalake.exceptions import CommitFailedError
 
+        seen = self.seen = self._table.version()
         if self._is_linked:
-            seen, before = self._table.version(), self._looked_at
+            before = self._looked_at
             self._write(actions, versions)
             self._check_counts(seen, versions)
             if max(time.monotonic() - before[0], time.time() - before[1]) > HELD_UP_S:
                 self._is_in_doubt = True
                 raise CommitFailedError("the commit took so long that the log may be another")
             return
-
-        seen = self._table.version()
         with claimed(str(self.path), seen + 1) as is_ours:
             if is_ours:  # also if that commit was cleaned away since it was made
                 self._update()

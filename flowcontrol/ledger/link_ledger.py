@@ -178,7 +178,7 @@ class LinkLedger(LinkLedgerView):
         with writing(self.storage, f"the claim of {self.member}"):
             epoch = self._writer.claim()
         as_of_s = time.time()
-        self.refresh()
+        self.refresh_beyond(self._writer.seen)
         # Files of this member that no commit names: it was killed when it wrote them.
         sweep(self.storage, self._digests, f"{_safe(self.member)}.L", as_of_s=as_of_s)
         return epoch
@@ -230,7 +230,7 @@ class LinkLedger(LinkLedgerView):
                 f"{self.storage}: commit {number} of {self.member} is there already although its "
                 "writer has not seen it; stop whatever else writes under this name"
             )
-        self.refresh()
+        self.refresh_beyond(self._writer.seen)
         if self.next_number <= number:
             self.refresh(at_once=True)
         if self.next_number <= number:

@@ -279,7 +279,7 @@ class LinkFiles:
         with writing(self.storage, f"the claim of sender {self.sender}"):
             epoch = self._writer.claim()
         last, as_of_s = self._writer.last_batch(), time.time()
-        self.log.refresh()
+        self.log.refresh_beyond(self._writer.seen)
         self.log.check_newest(self.sender, last)
         self._sweep(as_of_s)
         return epoch
@@ -294,7 +294,7 @@ class LinkFiles:
                 f"{self.storage}: sender {self.sender} has been taken over since its start began "
                 f"with epoch {epoch}: stop one of the two queries"
             )
-        self.log.refresh()
+        self.log.refresh_beyond(self._writer.seen)
         self.log.check_newest(self.sender, self._writer.last_batch())
 
     def last_batch(self) -> int:
@@ -326,7 +326,7 @@ class LinkFiles:
         with writing(self.storage, f"batch {batch_id}"):
             done = self._writer.commit(batch_id, adds, removes)
         as_of_s = time.time()
-        self.log.refresh()
+        self.log.refresh_beyond(self._writer.seen)
         if self.log.newest(self.sender).batch < batch_id:  # the log was cleaned behind this view
             self.log.refresh(at_once=True)
         if self.log.newest(self.sender).batch < batch_id:

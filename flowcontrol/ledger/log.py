@@ -22,7 +22,6 @@ from flowcontrol.ledger.storage import Storage, as_storage
 
 # --- What the tables of a run have that those of a link have not: one writer's run, and its remedy.
 
-
 RESTORE_RUN = (
     "Put it back as it was and give the same command again, or begin the run anew with --overwrite"
 )
@@ -69,7 +68,6 @@ ATTEMPTS = 20
 
 CHECK_EVERY_S = 1.0
 """Interval at which a waiting reader checks whether the log was cleaned, seconds."""
-
 
 LIST_EVERY_S = 60.0
 """Interval at which it lists a store's log for that, s: the hint may name an older checkpoint."""
@@ -184,12 +182,12 @@ class DeltaLog:
 
     def _next(self) -> Iterator[Commit]:
         while True:
+            name = self.next_file
             try:
-                text = self._storage.read(self._commit_file(self.version + 1))
+                text = self._storage.read(name)
             except FileNotFoundError:
                 break
             self.version += 1
-            name = self._commit_file(self.version)
             with damage_named(self.path, name):
                 commit = _parse(self.version, text.decode())
             check_writers(f"{self.path}/{name}", commit.writers, self._run_id)
@@ -255,17 +253,17 @@ class DeltaLog:
         Raises DamagedError if no checkpoint covers the missing one.
         """
         # Later commits first: one that is added between the two checks is no gap.
-        has_later = noted_checkpoint(self._storage) > self.version or self._has_later_commit(lists)
-        if not has_later or self._storage.exists(self.next_file):
+        is_last = noted_checkpoint(self._storage) <= self.version and not self._has_later(lists)
+        if is_last or self._storage.exists(self.next_file):
             return False
         if max(noted_checkpoint(self._storage), listed_checkpoint(self._storage)) <= self.version:
             raise DamagedError(
-                f"{self.path}/{self._commit_file(self.version + 1)} is missing although later "
-                f"commits are there. {remedy(self.path)}"
+                f"{self.path}/{self.next_file} is missing although later commits are there. "
+                f"{remedy(self.path)}"
             )
         return True
 
-    def _has_later_commit(self, lists: bool) -> bool:
+    def _has_later(self, lists: bool) -> bool:
         if not lists:
             return self._storage.exists(self._commit_file(self.version + 2))
         folder, _, following = self.next_file.rpartition("/")
@@ -339,21 +337,23 @@ class TableView:
     def refresh(self, *, at_once: bool = False) -> bool:
         """Read the commits since the last time; whether there were any.
 
-        ``at_once``: check for missing commits now; else the check may be delayed by a second.
-
-        Raises DamagedError if something that was written is missing, or is not what was written.
+        ``at_once`` as :meth:`DeltaLog.follow` has it. Raises DamagedError if what was written is
+        missing, or is another.
         """
         before = self._log.version
         for commit in self._log.follow(self._forget, at_once=at_once):
             self._take(commit)
         return self._log.version != before
 
+    def refresh_beyond(self, seen: int) -> None:
+        """Read on to a commit behind one that was seen, also if the log was cleaned meanwhile."""
+        self.refresh()
+        if self._log.version <= seen:
+            self.refresh(at_once=True)
+
 
 def files_of(path: Path | Storage, run_id: str | None = None) -> dict[str, Add]:
-    """Return the files that a table has now, by path, in the order in which they were added.
-
-    Parameters are those of :class:`DeltaLog`.
-    """
+    """Return the files that a table has now, by path, in the order in which they were added."""
     found: dict[str, Add] = {}
     for commit in DeltaLog(path, run_id).poll():
         found |= {add.path: add for add in commit.adds}

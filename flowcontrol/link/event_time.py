@@ -105,6 +105,7 @@ class EventTimes:
         own = self.of(channel)
         if has_rows:
             on_event(own, own.latest)
+        own.quiet_since = min(own.quiet_since, now)  # a clock set back would not reach it for long
         on_probe(own, now)
 
     def watermark(self, channel: Hashable) -> int | None:

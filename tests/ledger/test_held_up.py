@@ -17,6 +17,7 @@ from flowcontrol.errors import LinkError
 from flowcontrol.ledger import commit as commits
 from flowcontrol.ledger import log as log_module
 from flowcontrol.ledger.commit import Writer, create_table
+from flowcontrol.ledger.link_ledger import LinkLedger, create_ledger
 from flowcontrol.ledger.link_log import LinkFiles, PackedRows, create_log
 from flowcontrol.ledger.log import DeltaLog
 from flowcontrol.ledger.storage import Storage
@@ -163,6 +164,62 @@ def test_a_commit_whose_number_was_free_again_is_made_anew(storage, monkeypatch)
     assert writer.commit(0, [])
     assert Writer(storage, "own").last_batch() == 0
     assert [one.version for one in DeltaLog(storage).poll()][-1] == 7
+
+
+# ---------------------------------------------------------------------- a member of a ledger
+
+
+ROW = {"sender": 0, "receiver": 0}
+
+
+@pytest.fixture
+def ledger(tmp_path: Path, monkeypatch) -> LinkLedger:
+    """The ledger of one that has just looked whether its log was cleaned."""
+    monkeypatch.setattr(log_module, "CHECK_EVERY_S", 1e9)
+    storage = Storage(tmp_path / "ledger")
+    create_ledger(storage)
+    ledger = LinkLedger(storage, "sender/a")
+    ledger.refresh(at_once=True)
+    return ledger
+
+
+def cleaned_by_another(ledger: LinkLedger) -> None:
+    """Have another member commit twice and clean the log before that."""
+    other = LinkLedger(ledger.storage, "sender/b")
+    for number in (6, 7):
+        other.commit([ROW], {"n": number})
+    other._writer.checkpoint()
+    for version in range(other.version):
+        commit_of(ledger.storage, version).unlink(missing_ok=True)
+
+
+def test_a_claim_sees_what_came_before_it(ledger):
+    """Else one that was held up takes no notice of itself, and is a sender of another number.
+
+    Found by the simulation's seed 1011082.
+    """
+    cleaned_by_another(ledger)
+    ledger.claim()
+    assert ledger.members["sender/b"].state == {"n": 7}
+
+
+def test_a_commit_that_was_made_anew_is_followed_by_all_before_it(ledger, monkeypatch):
+    """Found by the simulation's seed 1013094: a receiver began at what had been trimmed."""
+    write = ledger._writer._write
+
+    def late(*given, **more) -> None:
+        monkeypatch.setattr(ledger._writer, "_write", write)
+        write(*given, **more)
+        made = commit_of(ledger.storage, 1).read_text()
+        commit_of(ledger.storage, 1).unlink()  # as if it was free, and is made below
+        for _ in range(2):
+            cleaned_by_another(ledger)
+        commit_of(ledger.storage, 1).write_text(made)
+
+    monkeypatch.setattr(ledger._writer, "_write", late)
+    ledger.commit([ROW], {"n": 1})
+    assert ledger.members["sender/a"].state == {"n": 1}
+    assert ledger.members["sender/b"].state == {"n": 7}
 
 
 # ---------------------------------------------------------------------- a sender's batch

@@ -179,6 +179,15 @@ def test_a_channel_is_idle_without_rows_and_not_while_rows_wait():
     assert not times.of("a").is_idle
 
 
+def test_a_clock_that_is_set_back_does_not_put_off_when_a_channel_is_idle():
+    """Found by the simulation's seed 1019364: the others waited until it had caught up."""
+    times = EventTimes(settings(idle_after_s=1))
+    for now in (90_000, 7_000, 8_001):
+        assert not times.of("a").is_idle
+        times.probe("a", now)
+    assert times.of("a").is_idle
+
+
 # ---------------------------------------------------------------------- senders that wait
 
 

@@ -113,7 +113,8 @@ class LedgerCheck:
         self.senders: dict[tuple[int, int], Row] = {}
         self.receivers: dict[str, dict[tuple[int, int], Row]] = defaultdict(dict)
         self.detached: set[str] = set()
-        self.removed: set[str] = set()
+        self.removed: dict[str, set[int]] = {}
+        """By member, the senders that have committed since."""
         self.seen: dict[int, set[str]] = defaultdict(set)
         self.numbers: dict[str, int] = {}
         self.settled: set[tuple[int, str]] = set()
@@ -156,6 +157,8 @@ class LedgerCheck:
                 grown.append(row["receiver"])
             self.senders[place] = row
         self._in_flight(sender, [row["released"] for row in rows], grown)
+        for since in self.removed.values():
+            since.add(sender)
 
     def _in_flight(self, sender: int, released: list[int], grown: list[int]) -> None:
         """Check what the pool has in flight where more of it was just released.
@@ -179,16 +182,22 @@ class LedgerCheck:
                 self.settled.add((sender, group))
 
     def _pacing(self, sender: int) -> dict[str, list[int]]:
-        """Messages consumed, per channel, by each receiver that holds a sender up."""
+        """Messages consumed, per channel, by each receiver that holds a sender up.
+
+        Where the fastest sets the pace, one that was removed after the sender's commit before may
+        have been removed after its look too.
+        """
         found: dict[str, list[int]] = {}
+        by_fastest = self.settings.detach_after_bytes is not None
         for member, rows in self.receivers.items():
-            group = member.split("/")[1]
-            if group not in self.detached and member not in self.removed:
+            group, since = member.split("/")[1], self.removed.get(member)
+            is_removed = since is not None and not (by_fastest and sender not in since)
+            if group not in self.detached and not is_removed:
                 own = found.setdefault(group, [0] * max(self.widths))
                 for (number, channel), row in rows.items():
                     if number == sender:
                         own[channel] = row["consumed"]
-        if self.settings.detach_after_bytes is not None and found:
+        if by_fastest and found:
             return {"the fastest": [max(counts) for counts in zip(*found.values(), strict=True)]}
         return found
 
@@ -198,9 +207,9 @@ class LedgerCheck:
         held = 0
         states = [json.loads(row["task_state"]) for row in rows if row["task_state"]]
         if states[0].get("removed", False):
-            self.removed.add(member)
+            self.removed.setdefault(member, set())
         else:
-            self.removed.discard(member)
+            self.removed.pop(member, None)
         for row in rows:
             place = row["sender"], row["receiver"]
             before = self.receivers[member].get(place)

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from unittest import mock
 
 from flowcontrol.ledger.commit import Writer
-from flowcontrol.ledger.log import DeltaLog
+from flowcontrol.ledger.log import DeltaLog, TableView
 from flowcontrol.link.sender import LinkSender
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -67,8 +67,17 @@ MENDS = [
         9,
         DeltaLog,
         "_is_cut_off",
-        "if not has_later or self._storage.exists(self.next_file):",
-        "if not has_later:",
+        "if is_last or self._storage.exists(self.next_file):",
+        "if is_last:",
+    ),
+    Mend(
+        "what was committed before a claim, or a commit made anew, went unseen",
+        "HEAD",
+        1011082,
+        TableView,
+        "refresh_beyond",
+        "if self._log.version <= seen:",
+        "if False:",
     ),
     Mend(
         "rows that a killed sender had written were never counted",
