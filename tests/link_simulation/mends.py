@@ -72,7 +72,7 @@ MENDS = [
     ),
     Mend(
         "what was committed before a claim, or a commit made anew, went unseen",
-        "HEAD",
+        "90f1bc23",
         1011082,
         TableView,
         "refresh_beyond",
