@@ -22,8 +22,8 @@ import pyarrow.parquet as pq
 
 from flowcontrol.errors import DamagedError, LedgerError, LinkError
 from flowcontrol.ledger.commit import Writer, create_table
+from flowcontrol.ledger.damage import RESTORE
 from flowcontrol.ledger.log import (
-    RESTORE,
     Add,
     Commit,
     NewFile,

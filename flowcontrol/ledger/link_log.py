@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from flowcontrol.errors import DamagedError, FencedError, LinkError
 from flowcontrol.ledger.commit import Writer, create_table
+from flowcontrol.ledger.damage import RESTORE
 from flowcontrol.ledger.link_index import (
     BatchEntry,
     ChannelEnd,
@@ -24,16 +25,7 @@ from flowcontrol.ledger.link_index import (
     Numbering,
     PackedRows,
 )
-from flowcontrol.ledger.log import (
-    RESTORE,
-    Add,
-    Commit,
-    NewFile,
-    TableView,
-    check_seal,
-    sealed,
-    sweep,
-)
+from flowcontrol.ledger.log import Add, Commit, NewFile, TableView, check_seal, sealed, sweep
 from flowcontrol.ledger.storage import Storage, writing
 
 SENDER = "link_sender"

@@ -11,45 +11,14 @@ import json
 import re
 import time
 import zlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from flowcontrol.errors import DamagedError, LedgerError
+from flowcontrol.ledger.damage import RESTORE, check_writers, damage_named, remedy
 from flowcontrol.ledger.storage import Storage, as_storage
-
-# --- What the tables of a run have that those of a link have not: one writer's run, and its remedy.
-
-RESTORE_RUN = (
-    "Put it back as it was and give the same command again, or begin the run anew with --overwrite"
-)
-"""Remedy for a missing or damaged file of a run."""
-
-
-def check_writers(file: str, writers: Iterable[str], run_id: str | None) -> None:
-    """Refuse what another run has committed: its rows are not those of this one.
-
-    ``run_id``: identity of the run; None: anybody may write.
-
-    Raises DamagedError if one of them is of another run.
-    """
-    if run_id is None:
-        return
-    others = {one for one in writers if one.partition("/")[0] != run_id}
-    if others:
-        raise DamagedError(
-            f"{file} was written by {min(others)!r}: it is of another run, this one is "
-            f"{run_id!r}. {RESTORE_RUN}"
-        )
-
-
-RESTORE = (
-    "Stop the link's queries and put it back from a copy. Without one the rows that no receiver "
-    "has read yet are lost with it: begin a new link in another folder, with new checkpoints"
-)
-"""Remedy for a missing or damaged file of a link."""
 
 KNOWN = {
     *("add", "cdc", "checkpointMetadata", "commitInfo", "domainMetadata", "metaData"),
@@ -124,6 +93,19 @@ def noted_checkpoint(storage: Storage) -> int:
         return -1
     except (ValueError, KeyError, TypeError):
         return listed_checkpoint(storage)
+
+
+def newer_checkpoint(storage: Storage, than: int) -> int:
+    """Return a table's newest checkpoint, or an older one if three looks find none newer than one.
+
+    A listing on a disk may miss a checkpoint that replaces another meanwhile, and the hint may be
+    of one who was slow.
+    """
+    for _ in range(3):
+        found = max(noted_checkpoint(storage), listed_checkpoint(storage))
+        if found > than:
+            break
+    return found
 
 
 def listed_checkpoint(storage: Storage) -> int:
@@ -256,7 +238,7 @@ class DeltaLog:
         is_last = noted_checkpoint(self._storage) <= self.version and not self._has_later(lists)
         if is_last or self._storage.exists(self.next_file):
             return False
-        if max(noted_checkpoint(self._storage), listed_checkpoint(self._storage)) <= self.version:
+        if newer_checkpoint(self._storage, self.version) <= self.version:
             raise DamagedError(
                 f"{self.path}/{self.next_file} is missing although later commits are there. "
                 f"{remedy(self.path)}"
@@ -283,7 +265,7 @@ class DeltaLog:
             except DamagedError:
                 # The other one was cleaned away behind it. Of two who wrote one, the slower may
                 # have named its own last: the folder knows.
-                newer = max(noted_checkpoint(self._storage), listed_checkpoint(self._storage))
+                newer = newer_checkpoint(self._storage, version)
                 if newer <= version:
                     raise
                 version = newer
@@ -392,25 +374,6 @@ def sweep(
     for name in found:
         folder.delete(name)
     return len(found)
-
-
-@contextmanager
-def damage_named(place: object, name: str) -> Iterator[None]:
-    """Raise a DamagedError that names the file if a block cannot read it."""
-    try:
-        yield
-    except FileNotFoundError as error:
-        raise DamagedError(
-            f"{place}/{name} is missing although the log needs it. {remedy(place)}"
-        ) from error
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        text = " ".join(str(error).split()).rstrip(".")
-        raise DamagedError(f"{place}/{name} is damaged: {text}. {remedy(place)}") from error
-
-
-def remedy(place: object) -> str:
-    """Return what to do about a damaged table: a run's tables are paths, a link's in a storage."""
-    return RESTORE_RUN if isinstance(place, Path) else RESTORE
 
 
 def _parse(version: int, text: str) -> Commit:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
 from flowcontrol.ledger.link_index import ChannelLog
@@ -16,6 +17,7 @@ from flowcontrol.link.members import (
     pacing,
     receivers_of,
     resized,
+    senders_of,
     wanted_bytes,
 )
 from flowcontrol.link.settings import LinkSettings
@@ -154,10 +156,15 @@ class LinkOutput:
         return [min(both) for both in zip(self.trimmed, self.consumed(), strict=True)]
 
     def detach(self) -> None:
-        """Cut off receivers that lag too far behind the fastest; forget those that were removed."""
-        if self.detached:
+        """Cut off receivers that lag too far behind the fastest; forget those that were removed.
+
+        Whom another sender has cut off reads no more: it would be waited for, or be the fastest.
+        """
+        others = (one.detached for one in senders_of(self.ledger) if one.number != self.index)
+        lost = dict.fromkeys([*self.detached, *chain.from_iterable(others)])
+        if lost:
             known = {receiver.group for receiver in receivers_of(self.ledger)}
-            self.detached = [group for group in self.detached if group in known]
+            self.detached = [group for group in lost if group in known]
         limit, attached = self.settings.detach_after_bytes, self._attached()
         if limit is None:
             return

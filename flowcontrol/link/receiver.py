@@ -213,6 +213,7 @@ class LinkReceiver:
         """Move to the oldest rows that stay, and commit that."""
         own = self.input
         self.refresh()
+        self._adopt()  # channels that senders have taken over already: they may have trimmed them
         senders = senders_of(self.ledger)
         own.add(senders)
         origin = own.begin_at_oldest(senders)

@@ -114,6 +114,35 @@ def test_a_hint_that_names_an_older_checkpoint_is_passed_over(storage, is_gone):
     assert [one.version for one in found] == [8, 9]
 
 
+@pytest.mark.parametrize("at", [1, 2])
+def test_a_listing_that_misses_a_checkpoint_is_no_damage(storage, monkeypatch, at):
+    """It replaced another while a disk listed the folder; the hint was a slow one's.
+
+    Found by the simulation's seed 2041493.
+    """
+    writer = Writer(storage, "other")
+    writer.checkpoint()
+    assert writer.commit(5, [])
+    hint = Path(storage.root, "_delta_log/_last_checkpoint")
+    slow = hint.read_text()
+    writer.checkpoint()
+    for version in range(6):
+        commit_of(storage, version).unlink(missing_ok=True)
+    Path(storage.root, f"_delta_log/{5:020d}.checkpoint.parquet").unlink()
+    hint.write_text(slow)
+    follower, looks = DeltaLog(storage), []
+    follower.version = 3
+    listed = log_module.listed_checkpoint
+
+    def holed(own: Storage) -> int:
+        looks.append(1)
+        return -1 if len(looks) == at else listed(own)
+
+    monkeypatch.setattr(log_module, "listed_checkpoint", holed)
+    monkeypatch.setattr(log_module, "noted_checkpoint", lambda _: 2)
+    assert [one.version for one in follower.follow(lambda: None, at_once=True)] == [6]
+
+
 class Slept:
     """A clock that is as far ahead as the process has slept."""
 

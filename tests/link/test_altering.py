@@ -286,6 +286,33 @@ def test_a_receiver_that_comes_while_channels_change_reads_keys_in_order(routed,
     assert (a.done, a.sender.channels) == (7, 4)
 
 
+def test_a_receiver_that_is_held_up_begins_behind_what_was_trimmed_of_new_channels(
+    routed, dry, monkeypatch
+):
+    """Found by the simulation's seed 2010156: it registered with the channels of before."""
+    a, receiver, late = routed.senders["a"], routed.receiver("main"), routed.receiver("late")
+    routed.receivers.remove(late)
+    claim = LinkLedger.claim
+
+    def held_up(ledger):
+        monkeypatch.setattr(LinkLedger, "claim", claim)
+        receiver.open()
+        routed.link.alter(channels=4)
+        routed.drain()
+        return claim(ledger)
+
+    monkeypatch.setattr(LinkLedger, "claim", held_up)
+    late.open().initialOffset()
+    begin = late.reader._made().input.begin["0"]
+    assert min(begin) > 0
+    assert len(begin) == 4
+    routed.receivers.append(late)
+    a.batches += [keyed(dry, number, 4) for number in range(8, 12)]
+    routed.drain()
+    check_order(receiver, 288)
+    check_order(late)
+
+
 def test_channels_that_are_named_need_a_query_for_the_new_ones(routed):
     a = routed.senders["a"]
     one, two = routed.receiver("main", "0"), routed.receiver("main", "1")

@@ -226,6 +226,25 @@ def test_a_receiver_that_lags_too_far_is_cut_off_and_the_sender_goes_on(make):
     verify.check_pipeline(pipeline)
 
 
+def test_all_senders_give_up_whom_one_has_cut_off(make):
+    """Found by the simulation's seed 2011467: the other waited for it when channels changed."""
+    pipeline = make(detach_after_bytes=6000, key="number")
+    a, b = pipeline.sender("a", dry.batches_of(2)), pipeline.sender("b", dry.batches_of(1))
+    fast, slow = pipeline.receiver("fast"), pipeline.receiver("slow")
+    for _ in range(4):
+        for query in (a, b, fast, slow):
+            query.advance()
+    pipeline.receivers.remove(slow)
+    a.batches += dry.batches_of(8)[2:]
+    b.batches += dry.batches_of(2)[1:]
+    pipeline.drain()
+    assert a.sender.output.detached == b.sender.output.detached == ["slow"]
+    pipeline.link.alter(channels=3)
+    b.batches += dry.batches_of(3)[2:]
+    pipeline.drain()
+    assert (b.done, b.sender.channels) == (2, 3)
+
+
 def test_who_was_cut_off_after_it_had_decided_is_told_so(make):
     """The rows of the batch that Spark has noted are gone: not because its checkpoint is old."""
     pipeline = make(channels=1, detach_after_bytes=2000, exclusive_buffers=4)
