@@ -178,7 +178,7 @@ class LedgerCheck:
                 assert own[channel] <= self.window, text
             if grown and (sender, group) in self.settled:
                 assert sum(own) <= self.size, f"{sender}: {own} buffers of {self.size} for {group}"
-            if sum(own) <= self.size:
+            if sum(own) <= self.size and max(own) <= self.window:
                 self.settled.add((sender, group))
 
     def _pacing(self, sender: int) -> dict[str, list[int]]:
