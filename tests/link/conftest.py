@@ -40,7 +40,7 @@ def make(tmp_path: Path, dry: ModuleType) -> Iterator[Callable[..., Any]]:
         return made[-1]
 
     yield begin
-    for pipeline in made:
+    for pipeline in reversed(made):  # each puts back what it found
         pipeline.close()
 
 

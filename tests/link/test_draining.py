@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 import tempfile
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pyarrow as pa
@@ -159,8 +159,10 @@ POINTS = ["before exchange", "after exchange", "before-ledger", "after ledger", 
     has_zombie=st.booleans(),
 )
 def test_whatever_is_killed_every_row_arrives_once(point, steps, broken, has_zombie):
-    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+        patch = stack.enter_context(pytest.MonkeyPatch.context())
         made = dry.Pipeline(Path(folder) / "link", exclusive_buffers=1, floating_buffers=0)
+        stack.callback(made.close)
         made.sender("a", dry.batches_of(4, rows=20, size=200))
         made.receiver("main")
         for _ in range(steps):
@@ -204,7 +206,6 @@ def test_whatever_is_killed_every_row_arrives_once(point, steps, broken, has_zom
                 run_without(made)
             return
         check_whole(made, made.receivers[0], [run_without(made)])
-        made.close()
 
 
 def verify_in_link(made, query):
