@@ -52,6 +52,9 @@ ROWS: dict[str, tuple[str, str]] = {
 AGREE = 0.2
 """Part of a figure by which repeats may differ."""
 
+FEW = 5
+"""Batches of a slow sink below which their median says nothing."""
+
 IDLE_S = 20.0
 
 
@@ -113,13 +116,20 @@ def idle(form: str, out: Path) -> None:
     (out / "summary.json").write_text(json.dumps(found))
 
 
+def figures(runs: list[dict[str, float]], key: str) -> list[float]:
+    """Return what the repeats of a form say; no median of two or three batches."""
+    if key == "slow_batch_median_s":
+        runs = [one for one in runs if one.get("slow_batches", 0) >= FEW]
+    return [one[key] for one in runs if one.get(key) is not None]
+
+
 def table(found: dict[str, list[dict[str, float]]]) -> str:
     """Return the table of the page: a column a form, medians of its repeats."""
     lines = ["| | " + " | ".join(found) + " |", "| --- |" + " ---: |" * len(found)]
     for key, (text, shape) in ROWS.items():
         cells = []
         for runs in found.values():
-            known = [one[key] for one in runs if one.get(key) is not None]
+            known = figures(runs, key)
             cells.append(shape.format(statistics.median(known)) if known else "-")
         lines.append(f"| {text} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
@@ -130,7 +140,7 @@ def differences(found: dict[str, list[dict[str, float]]]) -> list[str]:
     apart = []
     for form, runs in found.items():
         for key, (text, shape) in ROWS.items():
-            known = [one[key] for one in runs if one.get(key) is not None]
+            known = figures(runs, key)
             if known and max(known) - min(known) > AGREE * max(known):
                 apart.append(f"{form}, {text}: " + ", ".join(shape.format(one) for one in known))
     return apart

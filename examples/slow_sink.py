@@ -70,6 +70,7 @@ class Sink:
         self.fails, self.lost_at, self.lost_s = fails, 0.0, 0.0
         self.began: float | None = None  # when rows first came in time: until then Spark warms up
         self.batches: list[Batch] = []
+        self.failed: list[Batch] = []
 
     @property
     def time_s(self) -> float:
@@ -97,6 +98,7 @@ class Sink:
         now = time.time()
         if self.fails and self.time_s > 1.5 * self.third_s:
             self.fails, self.lost_at = False, began
+            self.failed = [Batch(at_s, now - began, 0.0, count)]
             raise RuntimeError("the sink fails once, as --fail asks")
         self.rows += count
         if not count:
@@ -167,7 +169,8 @@ def watch(
             cells = [f"{printed:.0f} s", "slow" if sink.is_slow else "fast", f"{waiting:,} rows"]
             cells += [f"{size / 1e6:.1f} MB", f"{last.took_s:.1f} s", f"{last.late_s:.1f} s"]
             print(LINE.format(*cells), flush=True)
-    slow = [one.took_s for one in sink.batches if sink.third_s <= one.at_s < 2 * sink.third_s]
+    begun = [*sink.batches, *sink.failed]
+    slow = [one.took_s for one in begun if sink.third_s <= one.at_s < 2 * sink.third_s]
     after = [one for one in sink.batches if one.at_s + one.took_s >= 2 * sink.third_s]
     on_time = [one.at_s + one.took_s - 2 * sink.third_s for one in after if one.late_s < ON_TIME_S]
     found: dict[str, float | None] = {

@@ -110,7 +110,7 @@ def newer_checkpoint(storage: Storage, than: int) -> int:
 
 def listed_checkpoint(storage: Storage) -> int:
     """Return the newest checkpoint in a table's log."""
-    names = [name for name, _ in storage.child("_delta_log").files()]
+    names = storage.child("_delta_log").names()
     found = [_CHECKPOINT.fullmatch(name) for name in names]
     return max((int(match[1]) for match in found if match), default=-1)
 
