@@ -4,8 +4,8 @@
     ./spark-submit.sh examples/slow_sink.py --limit 600kb
     ./spark-submit.sh examples/slow_sink.py
 
-docs/link.md explains what it prints. A line says how the pipeline stands; at the end a summary,
-which is also in out/slow-sink/summary.json.
+docs/link.md explains what it prints, docs/howto/link-or-limit.md compares the forms. A line says
+how the pipeline stands; at the end a summary, which is also in out/slow-sink/summary.json.
 """
 
 from __future__ import annotations
