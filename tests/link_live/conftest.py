@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -45,7 +46,10 @@ class Events:
                 write_deltalake(str(self._folder), table, mode="append")
             else:
                 self._folder.mkdir(exist_ok=True)
-                pq.write_table(table, self._folder / f"{self.written:09d}-{rows}.parquet")
+                file = self._folder / f"{self.written:09d}-{rows}.parquet"
+                pq.write_table(table, file)
+                moment = 1_700_000_000 + self.written  # Spark reads files by age
+                os.utime(file, (moment, moment))
             self.written += rows
 
     def stream(self) -> DataFrame:

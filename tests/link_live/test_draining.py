@@ -34,6 +34,7 @@ def test_a_pipeline_goes_on_without_its_link(spark, events, sink, until, tmp_pat
     try:
         # The first batch is in the link, waits for buffers, and Spark has not noted it.
         until(lambda: any(one["waiting_bytes"] for one in link.describe()["senders"]), sender)
+        until(lambda: link.describe()["receivers"], receiver)
         draining = threading.Thread(target=link.drain)
         draining.start()
         with pytest.raises(StreamingQueryException, match="being drained, sender 'events' writes"):
