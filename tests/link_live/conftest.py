@@ -48,7 +48,7 @@ class Events:
                 self._folder.mkdir(exist_ok=True)
                 file = self._folder / f"{self.written:09d}-{rows}.parquet"
                 pq.write_table(table, file)
-                moment = 1_700_000_000 + self.written  # Spark reads files by age
+                moment = 1_700_000_000 + len([*self._folder.iterdir()])  # Spark reads them by age
                 os.utime(file, (moment, moment))
             self.written += rows
 

@@ -50,7 +50,7 @@ def test_a_pipeline_goes_on_without_its_link(spark, events, sink, until, tmp_pat
         without = upstream(link.bypass("events", behind))
         until(lambda: len(behind.rows) == 300, without)
         without.stop()
-        assert sorted(behind.batches) == [1]
+        assert len(behind.batches) == 1
         events.write(100)
         link.delete(force=True)
         plain = upstream(behind)
