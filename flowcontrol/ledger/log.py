@@ -96,7 +96,7 @@ def noted_checkpoint(storage: Storage) -> int:
 
 
 def newer_checkpoint(storage: Storage, than: int) -> int:
-    """Return a table's newest checkpoint, or an older one if three looks find none newer than one.
+    """Return a table's newest checkpoint; three looks may find none newer than ``than``.
 
     A listing on a disk may miss a checkpoint that replaces another meanwhile, and the hint may be
     of one who was slow.
@@ -319,8 +319,9 @@ class TableView:
     def refresh(self, *, at_once: bool = False) -> bool:
         """Read the commits since the last time; whether there were any.
 
-        ``at_once`` as :meth:`DeltaLog.follow` has it. Raises DamagedError if what was written is
-        missing, or is another.
+        ``at_once``: check for missing commits now; else the check may be delayed by a second.
+
+        Raises DamagedError if something that was written is missing, or is not what was written.
         """
         before = self._log.version
         for commit in self._log.follow(self._forget, at_once=at_once):
@@ -345,6 +346,7 @@ def files_of(path: Path | Storage, run_id: str | None = None) -> dict[str, Add]:
 
 
 SWEEP_AGE_S = 3600.0
+"""How old a file is that no commit names when it is deleted."""
 
 
 def sweep(
