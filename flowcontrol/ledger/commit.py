@@ -24,9 +24,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from flowcontrol.errors import DamagedError, FencedError, LedgerError
 from flowcontrol.ledger.appending import UNLINKED, Appender, claimed, has_hard_links
-from flowcontrol.ledger.damage import remedy
 from flowcontrol.ledger.log import EPOCH, NewFile, noted_checkpoint
-from flowcontrol.ledger.storage import Storage, as_storage
+from flowcontrol.ledger.storage import Storage, as_storage, remedy
 
 if TYPE_CHECKING:
     import pyarrow as pa

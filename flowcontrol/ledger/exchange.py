@@ -22,8 +22,8 @@ import pyarrow as pa
 
 from flowcontrol.errors import LedgerError
 from flowcontrol.ledger.commit import Writer, create_table
-from flowcontrol.ledger.damage import RESTORE_RUN
 from flowcontrol.ledger.log import Add, Commit, NewFile, TableView, files_of
+from flowcontrol.ledger.storage import RESTORE_RUN
 from flowcontrol.protocol.commits.transactions import is_expired
 
 TRIM_EVERY = 32

@@ -18,8 +18,8 @@ import pyarrow.parquet as pq
 
 from flowcontrol.errors import LedgerError
 from flowcontrol.ledger.commit import Writer, create_table
-from flowcontrol.ledger.damage import RESTORE_RUN, damage_named
 from flowcontrol.ledger.log import Commit, NewFile, TableView, files_of
+from flowcontrol.ledger.storage import RESTORE_RUN, damage_named
 from flowcontrol.records import LEDGER, STATE
 
 COMPACT_EVERY = 64

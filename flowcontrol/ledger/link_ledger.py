@@ -22,7 +22,6 @@ import pyarrow.parquet as pq
 
 from flowcontrol.errors import DamagedError, LedgerError, LinkError
 from flowcontrol.ledger.commit import Writer, create_table
-from flowcontrol.ledger.damage import RESTORE
 from flowcontrol.ledger.log import (
     Add,
     Commit,
@@ -34,7 +33,7 @@ from flowcontrol.ledger.log import (
     sealed,
     sweep,
 )
-from flowcontrol.ledger.storage import Storage, writing
+from flowcontrol.ledger.storage import RESTORE, Storage, writing
 from flowcontrol.records import LEDGER
 
 PACK = 64

@@ -15,7 +15,6 @@ import pyarrow as pa
 
 from flowcontrol.errors import DamagedError, FencedError, LinkError
 from flowcontrol.ledger.commit import Writer, create_table
-from flowcontrol.ledger.damage import RESTORE
 from flowcontrol.ledger.link_index import (
     BatchEntry,
     ChannelEnd,
@@ -26,7 +25,7 @@ from flowcontrol.ledger.link_index import (
     PackedRows,
 )
 from flowcontrol.ledger.log import Add, Commit, NewFile, TableView, check_seal, sealed, sweep
-from flowcontrol.ledger.storage import Storage, writing
+from flowcontrol.ledger.storage import RESTORE, Storage, writing
 
 SENDER = "link_sender"
 """Partition column of the log: index of the sender. Few users have a column of that name."""

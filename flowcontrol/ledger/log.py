@@ -17,8 +17,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from flowcontrol.errors import DamagedError, LedgerError
-from flowcontrol.ledger.damage import RESTORE, check_writers, damage_named, remedy
-from flowcontrol.ledger.storage import Storage, as_storage
+from flowcontrol.ledger.storage import (
+    RESTORE,
+    Storage,
+    as_storage,
+    check_writers,
+    damage_named,
+    remedy,
+)
 
 KNOWN = {
     *("add", "cdc", "checkpointMetadata", "commitInfo", "domainMetadata", "metaData"),

@@ -10,13 +10,13 @@ import os
 import re
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from flowcontrol.errors import LedgerError, LinkError
+from flowcontrol.errors import DamagedError, LedgerError, LinkError
 from flowcontrol.ledger.paths import open_store, read_place
 
 if TYPE_CHECKING:
@@ -294,3 +294,54 @@ def writing(place: object, what: str) -> Iterator[None]:
             f"{place}: {what} cannot be written: {text}. Nothing of it is committed and nothing "
             "is lost: free space or repair the storage, and restart the query"
         ) from error
+
+
+# --- A table that is damaged: the error names the file, and says what to do.
+
+RESTORE_RUN = (
+    "Put it back as it was and give the same command again, or begin the run anew with --overwrite"
+)
+"""Remedy for a missing or damaged file of a run."""
+
+
+def check_writers(file: str, writers: Iterable[str], run_id: str | None) -> None:
+    """Refuse what another run has committed: its rows are not those of this one.
+
+    ``run_id``: identity of the run; None: anybody may write.
+
+    Raises DamagedError if one of them is of another run.
+    """
+    if run_id is None:
+        return
+    others = {one for one in writers if one.partition("/")[0] != run_id}
+    if others:
+        raise DamagedError(
+            f"{file} was written by {min(others)!r}: it is of another run, this one is "
+            f"{run_id!r}. {RESTORE_RUN}"
+        )
+
+
+RESTORE = (
+    "Stop the link's queries and put it back from a copy. Without one the rows that no receiver "
+    "has read yet are lost with it: begin a new link in another folder, with new checkpoints"
+)
+"""Remedy for a missing or damaged file of a link."""
+
+
+@contextmanager
+def damage_named(place: object, name: str) -> Iterator[None]:
+    """Raise a DamagedError that names the file if a block cannot read it."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise DamagedError(
+            f"{place}/{name} is missing although the log needs it. {remedy(place)}"
+        ) from error
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        text = " ".join(str(error).split()).rstrip(".")
+        raise DamagedError(f"{place}/{name} is damaged: {text}. {remedy(place)}") from error
+
+
+def remedy(place: object) -> str:
+    """Return what to do about a damaged table: a run's tables are paths, a link's in a storage."""
+    return RESTORE_RUN if isinstance(place, Path) else RESTORE

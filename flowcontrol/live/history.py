@@ -13,10 +13,10 @@ import numpy as np
 from flowcontrol.errors import DamagedError
 from flowcontrol.layout.job import Job
 from flowcontrol.layout.replay import Replayed
-from flowcontrol.ledger.damage import RESTORE_RUN, damage_named
 from flowcontrol.ledger.exchange import ExchangeView
 from flowcontrol.ledger.ledger import LedgerView, read_history
 from flowcontrol.ledger.log import files_of
+from flowcontrol.ledger.storage import RESTORE_RUN, damage_named
 from flowcontrol.live.folder import RunPaths
 from flowcontrol.live.stage_rows import count_of, shares_of
 from flowcontrol.live.whole import observer_of

@@ -9,9 +9,9 @@ from dataclasses import replace
 from flowcontrol.errors import LedgerError
 from flowcontrol.layout.physical_graph import build_physical_graph
 from flowcontrol.layout.work import arrival_rounds
-from flowcontrol.ledger.damage import RESTORE_RUN
 from flowcontrol.ledger.exchange import ExchangeView, Span
 from flowcontrol.ledger.ledger import LedgerView
+from flowcontrol.ledger.storage import RESTORE_RUN
 from flowcontrol.live.file_orders import StageOrders
 from flowcontrol.live.file_orders import joined as in_one
 from flowcontrol.live.folder import RunPaths

@@ -18,8 +18,8 @@ from pyspark.sql.datasource import InputPartition
 
 from flowcontrol.errors import Problem, RunError, ScenarioError
 from flowcontrol.layout.replay import NO_KEYS, RowKeys
-from flowcontrol.ledger.damage import damage_named
 from flowcontrol.ledger.exchange import PARTIAL, Span
+from flowcontrol.ledger.storage import damage_named
 from flowcontrol.records import ROWS_OF_REQUESTS
 from flowcontrol.results.windows import result_schema
 from flowcontrol.spark.versions import freeze_loaded

@@ -19,10 +19,7 @@ FILES = [
     *sorted((ROOT / "flowcontrol/link").rglob("*.py")),
     *(
         ROOT / "flowcontrol/ledger" / f"{name}.py"
-        for name in (
-            *("commit", "damage", "link_index", "link_ledger", "link_log", "log", "paths"),
-            "storage",
-        )
+        for name in ("commit", "link_index", "link_ledger", "link_log", "log", "paths", "storage")
     ),
     ROOT / "flowcontrol/spark/versions.py",
     ROOT / "flowcontrol/spark/session.py",
