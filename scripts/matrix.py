@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -30,6 +30,9 @@ PATIENCE_S = 120.0
 LATE = "Python worker failed to connect back"
 """Spark gives a worker 10 s to start, which no setting changes: on a busy machine a test runs again
 for that reason, and for no other."""
+
+LONG = {"FLOWCONTROL_LONG": "1"}
+"""Has the tests run that the quick form leaves out: the job's on a cluster is one of them."""
 
 OUTCOMES = ("passed", "failed", "skipped")
 
@@ -83,20 +86,26 @@ def cluster(folder: Path) -> Iterator[str]:
         yield master
 
 
-def run_tests(
-    tests: list[str], left_out: list[str], report: Path, attempts: int = 3, **env: str
-) -> dict[str, Any]:
-    """Run tests; return how many passed, failed and were skipped, and which failed."""
+def chosen(tests: list[str], left_out: list[str], env: Mapping[str, str], *more: str) -> list[str]:
+    """Return the command that runs tests, but for those whose name has a part that is left out."""
     words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "spark"]
     if "FLOWCONTROL_MASTER" in env:  # those that start processes start local ones
         words[-1] = "spark and not starts"
     if left_out:
         words += ["-k", " and ".join(f"not {name}" for name in left_out)]
+    return [*words, *more, *tests]
+
+
+def run_tests(
+    tests: list[str], left_out: list[str], report: Path, attempts: int = 3, **env: str
+) -> dict[str, Any]:
+    """Run tests; return how many passed, failed and were skipped, and which failed."""
+    command = chosen(tests, left_out, env, *OLDER, f"--junitxml={report}")
     log = report.with_suffix(".log")
     with log.open("wb") as out:
         subprocess.run(
-            [*words, *OLDER, f"--junitxml={report}", *tests], cwd=ROOT, stdout=out,
-            stderr=subprocess.STDOUT, check=False, env={**os.environ, **env},
+            command, cwd=ROOT, stdout=out, stderr=subprocess.STDOUT, check=False,
+            env={**os.environ, **LONG, **env},
         )  # fmt: skip
     if not report.exists():
         return {"passed": 0, "failed": 1, "skipped": 0, "names": [f"pytest did not run: {log}"]}

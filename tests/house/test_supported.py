@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import configparser
 import json
+import os
 import re
 import subprocess
 from pathlib import Path
@@ -50,6 +51,16 @@ def test_the_tests_that_it_names_are_there():
     for mode in script.supported()["modes"].values():
         for place in (*mode["link"], *mode["job"]):
             assert (ROOT / place).exists(), place
+
+
+@pytest.mark.parametrize("part", ["link", "job"])
+def test_tests_are_left_for_a_cluster(part):
+    tests, env = script.supported()["modes"]["cluster"][part], {"FLOWCONTROL_MASTER": "any"}
+    done = subprocess.run(
+        matrix.chosen(tests, [], env, "--collect-only"), cwd=ROOT, capture_output=True, text=True,
+        check=False, env={**os.environ, **matrix.LONG},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout  # 5: none
 
 
 def test_the_matrix_refuses_a_version_that_it_does_not_know():
