@@ -14,8 +14,8 @@ final class LogReader extends Reader {
 
     LogReader(JsonNode stage, SourceReaderContext context) {
         int subtask = context.getIndexOfSubtask();
-        arrivals = new Schedule(stage.get("arrivals").get(subtask));
-        service = new Service(stage, subtask);
+        arrivals = Stated.schedule(stage.get("arrivals").get(subtask));
+        service = Stated.service(stage, subtask);
         records = new Records(stage, subtask);
         isFromArrival = stage.get("latency_from").asText().equals("arrival");
         dueNs = arrivals.when(1);

@@ -18,7 +18,7 @@ final class PacedReader extends Reader {
     private boolean isAsked = true;
 
     PacedReader(JsonNode stage, int subtask) {
-        schedule = new Schedule(stage.get("rates").get(subtask));
+        schedule = Stated.schedule(stage.get("rates").get(subtask));
         work = new Work(stage, subtask);
         records = new Records(stage, subtask);
         next = work.next();

@@ -41,7 +41,7 @@ final class Server extends RichFlatMapFunction<byte[], byte[]> {
         int subtask = getRuntimeContext().getTaskInfo().getIndexOfThisSubtask();
         processed = PROCESSED.computeIfAbsent(name + "/" + subtask, key -> new AtomicLong());
         latencies = Latencies.of(name, subtask);
-        service = new Service(stage, subtask);
+        service = Stated.service(stage, subtask);
         records = new Records(stage, subtask);
         isSink = stage.get("is_sink").asBoolean();
         hasRequests = !stage.get("requests").isNull();

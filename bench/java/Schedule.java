@@ -1,5 +1,4 @@
 import java.io.Serializable;
-import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.JsonNode;
 
 /** A rate over the run, piecewise constant; stalls are phases of rate 0. */
 final class Schedule implements Serializable {
@@ -11,14 +10,9 @@ final class Schedule implements Serializable {
     /** Units of work per second in each phase. */
     private final double[] rate;
 
-    /** Reads [[at_us, rate], ...]. */
-    Schedule(JsonNode phases) {
-        atUs = new double[phases.size()];
-        rate = new double[phases.size()];
-        for (int i = 0; i < atUs.length; i++) {
-            atUs[i] = phases.get(i).get(0).asDouble();
-            rate[i] = phases.get(i).get(1).asDouble();
-        }
+    Schedule(double[] atUs, double[] rate) {
+        this.atUs = atUs;
+        this.rate = rate;
     }
 
     /** Work that is due by a moment, in nanoseconds since the start. */

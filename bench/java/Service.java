@@ -1,6 +1,6 @@
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
-import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.JsonNode;
+import java.util.function.DoubleSupplier;
 
 /**
  * Takes the time of a record. Back to back, a service begins when the one before was due to end:
@@ -15,15 +15,14 @@ final class Service {
     private static final long OVERSLEEP_NS = TimeUnit.MICROSECONDS.toNanos(100);
 
     private final Schedule schedule;
-    private final Work work;
+    private final DoubleSupplier work;
     private long endNs;
     private long returnedNs;
 
-    /** The service of a subtask; without rates it takes no time. */
-    Service(JsonNode stage, int subtask) {
-        JsonNode rates = stage.get("rates");
-        schedule = rates.isNull() ? null : new Schedule(rates.get(subtask));
-        work = new Work(stage, subtask);
+    /** A service at the rates of a schedule, null for one that takes no time, of so much work each. */
+    Service(Schedule schedule, DoubleSupplier work) {
+        this.schedule = schedule;
+        this.work = work;
     }
 
     /** Waits until the record that was taken up now has had its service. */
@@ -35,7 +34,7 @@ final class Service {
         boolean isNext = now - returnedNs < GAP_NS;
         long begin = isNext ? endNs : now;
         long awakeNs = isNext ? 0 : OVERSLEEP_NS;
-        endNs = schedule.when(schedule.until(begin) + work.next());
+        endNs = schedule.when(schedule.until(begin) + work.getAsDouble());
         while (now < endNs) {
             if (endNs - now > awakeNs) {
                 LockSupport.parkNanos(endNs - now - awakeNs);

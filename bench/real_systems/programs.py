@@ -1,0 +1,155 @@
+"""The programs: what each is run with, and what of a scenario is its own.
+
+A system is a folder with a class of the same name, built with the profile of ``pom.xml``, or a
+program in Python. Both get the file of the job and that of the samples.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pandas as pd
+
+HERE = Path(__file__).resolve().parent
+TARGET = HERE / "target"
+
+LATE_SHARE, LATEST_MS = 0.1, 250.0
+"""How late a thread may be, of all time, and once, before a run counts as disturbed."""
+
+ATTEMPTS = 3
+"""So often a run is made until nothing disturbs it."""
+
+STOP_S = 120.0
+"""Longest time that a program may take besides the duration of its job, s."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program that runs a job on a system.
+
+    Attributes
+    ----------
+    system : str
+        Of a scenario; what the emulation runs.
+    folder : str
+        Of the program, and its profile.
+    main : str
+        Its class.
+    opens : tuple of str
+        Packages of the JDK that the system looks into.
+    """
+
+    system: str
+    folder: str
+    main: str
+    opens: tuple[str, ...] = ()
+
+
+PROGRAMS = {program.folder: program for program in (Program("reactive-streams", "pekko", "Pekko"),)}
+"""By the name that ``run.sh`` takes."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a program has shown.
+
+    Attributes
+    ----------
+    samples : DataFrame
+        Indexed by time, s: counters and levels.
+    events : list of dict
+        What happened, such as batches, each with its time ``t``, s.
+    version : str
+        Of the system.
+    late_ms, latest_ms : float
+        By how much a thread that woke up every 10 ms did so too late: in all, and at most.
+    """
+
+    samples: pd.DataFrame
+    events: list[dict[str, float]]
+    version: str
+    late_ms: float
+    latest_ms: float
+
+    @property
+    def disturbance(self) -> str | None:
+        """What shows that the machine was busy with something else; None if nothing does."""
+        share = self.late_ms / 1000 / self.samples.index[-1]
+        if share > LATE_SHARE:
+            return f"threads woke up late for {100 * share:.1f} % of the time"
+        if self.latest_ms > LATEST_MS:
+            return f"a thread woke up {self.latest_ms:.0f} ms late"
+        return None
+
+
+def build(program: Program) -> None:
+    """Compile a program; Maven fetches its system."""
+    subprocess.run(
+        [
+            *("mvn", "-q", "-B", "-Dstyle.color=never", "-f", str(HERE / "pom.xml")),
+            *(f"-Dsystem={program.folder}", "compile", "dependency:build-classpath"),
+            f"-Dmdep.outputFile={TARGET / program.folder / 'classpath'}",
+        ],
+        check=True,
+    )
+
+
+def command(program: Program) -> list[str]:
+    """Return the command of a program that is built."""
+    place = TARGET / program.folder
+    classpath = (place / "classpath").read_text(encoding="utf-8").strip()
+    return [
+        *("java", "-Xmx1g", "-XX:+UseSerialGC"),
+        *(f"--add-opens=java.base/{name}=ALL-UNNAMED" for name in program.opens),
+        "-Dorg.slf4j.simpleLogger.defaultLogLevel=error",
+        *("-cp", f"{place / 'classes'}:{classpath}", program.main),
+    ]
+
+
+def go_first() -> None:
+    """Take precedence over other processes, where that is allowed: the jobs mostly sleep."""
+    with contextlib.suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, 0, -15)
+
+
+def run(program: Program, job: dict[str, str]) -> Measured:
+    """Run a job once."""
+    with tempfile.TemporaryDirectory() as folder:
+        stated, out = Path(folder) / "job.properties", Path(folder) / "samples.jsonl"
+        stated.write_text("".join(f"{key}={value}\n" for key, value in job.items()))
+        limit_s = float(job["duration_s"]) + STOP_S
+        subprocess.run(
+            [*command(program), str(stated), str(out)],
+            check=True,
+            timeout=limit_s,
+            preexec_fn=go_first,
+        )
+        return read(out.read_text(encoding="utf-8").splitlines())
+
+
+def read(lines: list[str]) -> Measured:
+    """Read what a program has written: samples, events, and the end."""
+    found = [json.loads(line) for line in lines]
+    *_, end = found
+    rows = [row for row in found if "t" in row and "event" not in row]
+    events = [row for row in found if "event" in row]
+    samples = pd.DataFrame(rows).set_index("t")
+    return Measured(samples, events, end["version"], end["late_ms"], end["latest_ms"])
+
+
+def undisturbed(program: Program, job: dict[str, str]) -> Iterator[Measured]:
+    """Run a job, again if the machine was busy with something else; the last run counts."""
+    for attempt in range(1, ATTEMPTS + 1):
+        found = run(program, job)
+        yield found
+        if found.disturbance is None:
+            return
+        again = "Run it again on an idle machine." if attempt == ATTEMPTS else "Trying again."
+        print(f"The machine was busy: {found.disturbance}. {again}", flush=True)
