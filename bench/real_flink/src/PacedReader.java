@@ -32,20 +32,31 @@ final class PacedReader extends Reader {
 
     @Override
     void asked() {
-        long now = Clock.now();
-        if (!isAsked && now - emittedNs > GAP_NS) {
-            next = Math.max(next, schedule.until(now));
-            dueNs = schedule.when(next);
+        if (!isAsked) {
+            skipFrom(emittedNs);
         }
         isAsked = true;
     }
 
     @Override
     void emit(ReaderOutput<byte[]> output) {
-        output.collect(records.make(Clock.now()));
+        long fromNs = Clock.now();
+        output.collect(records.make(fromNs));
         next += work.next();
         dueNs = schedule.when(next);
+        skipFrom(fromNs); // a record that is larger than what is free blocks within
         emittedNs = Clock.now();
         isAsked = false;
+    }
+
+    /** Loses what fell due since a moment, if the task was blocked. */
+    private void skipFrom(long fromNs) {
+        long now = Clock.now();
+        if (now - fromNs > GAP_NS) {
+            for (double lost = schedule.until(now); next < lost; ) {
+                next += work.next();
+            }
+            dueNs = schedule.when(next);
+        }
     }
 }
