@@ -44,15 +44,24 @@ class Program:
         Its class.
     opens : tuple of str
         Packages of the JDK that the system looks into.
+    transports : tuple of str
+        What else a scenario may state instead of the system's transport, as Storm's of one worker.
     """
 
     system: str
     folder: str
     main: str
     opens: tuple[str, ...] = ()
+    transports: tuple[str, ...] = ()
 
 
-PROGRAMS = {program.folder: program for program in (Program("reactive-streams", "pekko", "Pekko"),)}
+PROGRAMS = {
+    program.folder: program
+    for program in (
+        Program("reactive-streams", "pekko", "Pekko"),
+        Program("storm-2", "storm-2", "Storm2", transports=("blocking_queue",)),
+    )
+}
 """By the name that ``run.sh`` takes."""
 
 

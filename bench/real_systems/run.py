@@ -48,7 +48,8 @@ def emulated(scenario: Scenario) -> pd.DataFrame:
 def check(program: Program, scenario: Scenario, path: Path, given: Sequence[str]) -> None:
     """Refuse a scenario of another system."""
     own = as_scenario(path, [*given, f"system={program.system}"])
-    if own.system.transport != scenario.system.transport or (
+    transports = (own.system.transport, *program.transports)
+    if scenario.system.transport not in transports or (
         own.system.throttle != scenario.system.throttle
     ):
         text = f"{scenario.system.transport}, {scenario.system.throttle}: {program.folder} runs "

@@ -74,6 +74,7 @@ final class Run {
         in(stage);
         try {
             service.serve();
+            service.sent(Clock.now());
         } catch (InterruptedException end) {
             Thread.currentThread().interrupt();
         }
