@@ -59,6 +59,7 @@ PROGRAMS = {
     program.folder: program
     for program in (
         Program("reactive-streams", "pekko", "Pekko"),
+        Program("hazelcast-jet", "hazelcast-jet", "Jet"),
         Program("storm-2", "storm-2", "Storm2", transports=("blocking_queue",)),
     )
 }
