@@ -37,7 +37,7 @@ class Program:
     Attributes
     ----------
     system : str
-        Of a scenario; what the emulation runs.
+        Of a scenario; what the emulation runs: a preset or parts.
     folder : str
         Of the program, and its profile.
     main : str
@@ -61,6 +61,7 @@ PROGRAMS = {
         Program("reactive-streams", "pekko", "Pekko"),
         Program("hazelcast-jet", "hazelcast-jet", "Jet"),
         Program("storm-2", "storm-2", "Storm2", transports=("blocking_queue",)),
+        Program("{transport: half_return_credit}", "reactor", "Reactor"),
     )
 }
 """By the name that ``run.sh`` takes."""
