@@ -62,6 +62,7 @@ PROGRAMS = {
         Program("hazelcast-jet", "hazelcast-jet", "Jet"),
         Program("storm-2", "storm-2", "Storm2", transports=("blocking_queue",)),
         Program("{transport: half_return_credit}", "reactor", "Reactor"),
+        Program("{transport: bdp_window}", "grpc", "Grpc"),
     )
 }
 """By the name that ``run.sh`` takes."""
