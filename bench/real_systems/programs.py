@@ -11,10 +11,11 @@ import json
 import os
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import brokers
 import pandas as pd
 
 HERE = Path(__file__).resolve().parent
@@ -46,6 +47,8 @@ class Program:
         Packages of the JDK that the system looks into.
     transports : tuple of str
         What else a scenario may state instead of the system's transport, as Storm's of one worker.
+    broker : callable, optional
+        Runs a broker in a folder and gives its address, which is ``broker`` of the job.
     """
 
     system: str
@@ -53,6 +56,7 @@ class Program:
     main: str
     opens: tuple[str, ...] = ()
     transports: tuple[str, ...] = ()
+    broker: Callable[[Path], contextlib.AbstractContextManager[str]] | None = None
 
 
 PROGRAMS = {
@@ -63,6 +67,7 @@ PROGRAMS = {
         Program("storm-2", "storm-2", "Storm2", transports=("blocking_queue",)),
         Program("{transport: half_return_credit}", "reactor", "Reactor"),
         Program("{transport: bdp_window}", "grpc", "Grpc"),
+        Program("rabbitmq", "rabbitmq", "Rabbitmq", broker=brokers.rabbitmq),
     )
 }
 """By the name that ``run.sh`` takes."""
@@ -133,7 +138,10 @@ def go_first() -> None:
 
 def run(program: Program, job: dict[str, str]) -> Measured:
     """Run a job once."""
-    with tempfile.TemporaryDirectory() as folder:
+    with contextlib.ExitStack() as beside:
+        folder = beside.enter_context(tempfile.TemporaryDirectory())
+        if program.broker is not None:
+            job = {**job, "broker": beside.enter_context(program.broker(Path(folder)))}
         stated, out = Path(folder) / "job.properties", Path(folder) / "samples.jsonl"
         stated.write_text("".join(f"{key}={value}\n" for key, value in job.items()))
         limit_s = float(job["duration_s"]) + STOP_S

@@ -42,7 +42,15 @@ final class Job {
 
     /** Rates of a stage, records a second; null for one that takes no time. */
     Schedule rates(String stage) {
-        String key = stage + ".rates";
+        return schedule(stage + ".rates");
+    }
+
+    /** What is written to the log of a source, records a second; null for one without a log. */
+    Schedule arrivals(String stage) {
+        return schedule(stage + ".arrivals");
+    }
+
+    private Schedule schedule(String key) {
         if (!has(key)) {
             return null;
         }

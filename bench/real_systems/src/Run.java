@@ -51,8 +51,9 @@ final class Run {
         return COUNTERS.get(counter).get();
     }
 
-    /** Samples a level, such as what waits in a log. */
+    /** Samples a level, such as what waits in a log, or what a counter would be. */
     static void level(String name, DoubleSupplier value) {
+        COUNTERS.remove(name);
         LEVELS.put(name, value);
     }
 
