@@ -51,6 +51,20 @@ def rabbitmq(folder: Path) -> Iterator[str]:
 
 
 @contextlib.contextmanager
+def kafka(folder: Path) -> Iterator[str]:
+    """Run a Kafka broker; its address."""
+    script = str(Path(__file__).resolve().parents[2] / "scripts" / "kafka.sh")
+    place = ("--dir", str(folder / "broker"))
+    try:
+        started = subprocess.run(
+            [script, "start", *place], check=True, stdout=subprocess.PIPE, text=True
+        )
+        yield started.stdout.split()[-1]
+    finally:
+        subprocess.run([script, "stop", *place], check=True)
+
+
+@contextlib.contextmanager
 def ended(command: list[str], settings: dict[str, str]) -> Iterator[subprocess.Popen[bytes]]:
     """Start a process; end it, and those that it started, behind the block."""
     process = subprocess.Popen(

@@ -28,6 +28,13 @@ SWINGS = 0.3
 BIN_S = 0.5
 """Length of time over which a swinging rate is taken."""
 
+BATCHES = ("pid_rate", "static_admission")
+"""Throttles whose sources take up a batch at once: it is their figure, as neither a change of the
+rate is one nor a swing."""
+
+APART = 0.75
+"""Batches are told from each other if so many samples at most, as a share, begin one."""
+
 LIMITS = {"records": 0.03, "waits": 0.1, "follows": 0.2, "period": 0.2, "depth": 0.2, "batch": 0.1}
 """How far two figures that agree may be apart, as a share of the measured one."""
 
@@ -114,6 +121,10 @@ def figures(
             yield (window, f"before {name}", "waits"), float(waits.mean())
         if "log" in run:
             yield (window, "log", "waits"), float(steady["log"].mean())
+        if scenario.system.throttle in BATCHES:
+            for place, size in batches(steady[taken[source]]):
+                yield (window, place, "batch"), size
+            continue
         counted = run[taken[source]]
         rate = growth(steady[taken[source]])
         if before is not None and abs(rate - before) > FOLLOWS * max(rate, before):
@@ -149,6 +160,15 @@ def follows_s(counted: Any, window: tuple[float, float], before: float, after: f
 def value_at(counted: Any, at_s: float) -> float:
     """Return a counter at a moment, between two samples in proportion."""
     return float(np.interp(at_s, counted.index, counted.to_numpy(float)))
+
+
+def batches(counted: Any) -> Iterator[tuple[str, float]]:
+    """Yield the median and the largest batch, if a source takes them up less often than sampled."""
+    grown = np.diff(counted.to_numpy(float))
+    sizes = grown[grown > 0]
+    if 0 < len(sizes) < APART * len(grown):
+        yield "median batch", float(np.median(sizes))
+        yield "largest batch", float(sizes.max())
 
 
 def swings(counted: Any) -> Iterator[tuple[str, float]]:

@@ -68,6 +68,8 @@ PROGRAMS = {
         Program("{transport: half_return_credit}", "reactor", "Reactor"),
         Program("{transport: bdp_window}", "grpc", "Grpc"),
         Program("rabbitmq", "rabbitmq", "Rabbitmq", broker=brokers.rabbitmq),
+        Program("kafka-streams", "kafka-streams", "StreamThread", broker=brokers.kafka),
+        Program("kafka-streams", "kafka-consumer", "PollLoop", broker=brokers.kafka),
     )
 }
 """By the name that ``run.sh`` takes."""

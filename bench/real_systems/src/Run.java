@@ -6,6 +6,7 @@ import java.util.LinkedHashMap;
 import java.util.Locale;
 import java.util.Map;
 import java.util.Queue;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.DoubleSupplier;
@@ -20,6 +21,7 @@ final class Run {
     private static final Map<String, AtomicLong> COUNTERS = new LinkedHashMap<>();
     private static final Map<String, DoubleSupplier> LEVELS = new LinkedHashMap<>();
     private static final Queue<String> EVENTS = new ConcurrentLinkedQueue<>();
+    private static final Map<String, Service> SERVICES = new ConcurrentHashMap<>();
 
     static Job job;
     private static Path out;
@@ -44,7 +46,12 @@ final class Run {
 
     /** A stage has sent a record on. */
     static void out(String stage) {
-        COUNTERS.get(stage + ".out").incrementAndGet();
+        out(stage, 1);
+    }
+
+    /** A stage has sent so many records on. */
+    static void out(String stage, long records) {
+        COUNTERS.get(stage + ".out").addAndGet(records);
     }
 
     static long count(String counter) {
@@ -80,6 +87,18 @@ final class Run {
             Thread.currentThread().interrupt();
         }
         out(stage);
+    }
+
+    /** The same in a system that copies functions, and before the start, to warm it up. */
+    static void serve(String stage) {
+        if (Clock.hasStarted()) {
+            serve(stage, SERVICES.computeIfAbsent(stage, Run::service));
+        }
+    }
+
+    /** Where a program keeps its files; it is emptied behind it. */
+    static Path folder() {
+        return out.toAbsolutePath().getParent();
     }
 
     /** Time begins: sources emit, and schedules are read, from now on. */
