@@ -20,6 +20,12 @@ START_S, STOP_S = 90.0, 30.0
 LOOPBACK = "127.0.0.1"
 
 
+def go_first() -> None:
+    """Take precedence over other processes, where that is allowed: the jobs mostly sleep."""
+    with contextlib.suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, 0, -15)
+
+
 @contextlib.contextmanager
 def rabbitmq(folder: Path) -> Iterator[str]:
     """Run RabbitMQ with its AMQP 1.0 plugin; its address.
@@ -57,7 +63,11 @@ def kafka(folder: Path) -> Iterator[str]:
     place = ("--dir", str(folder / "broker"))
     try:
         started = subprocess.run(
-            [script, "start", *place], check=True, stdout=subprocess.PIPE, text=True
+            [script, "start", *place],
+            check=True,
+            stdout=subprocess.PIPE,
+            text=True,
+            preexec_fn=go_first,
         )
         yield started.stdout.split()[-1]
     finally:

@@ -132,12 +132,6 @@ def command(program: Program) -> list[str]:
     ]
 
 
-def go_first() -> None:
-    """Take precedence over other processes, where that is allowed: the jobs mostly sleep."""
-    with contextlib.suppress(OSError):
-        os.setpriority(os.PRIO_PROCESS, 0, -15)
-
-
 def run(program: Program, job: dict[str, str]) -> Measured:
     """Run a job once."""
     with contextlib.ExitStack() as beside:
@@ -151,7 +145,7 @@ def run(program: Program, job: dict[str, str]) -> Measured:
             [*command(program), str(stated), str(out)],
             check=True,
             timeout=limit_s,
-            preexec_fn=go_first,
+            preexec_fn=brokers.go_first,
         )
         return read(out.read_text(encoding="utf-8").splitlines())
 

@@ -23,6 +23,7 @@ def test_a_broker_listens_within_its_block_alone() -> None:
 
 def test_a_broker_that_ends_is_not_waited_for() -> None:
     (port,) = free_ports(1)
-    with ended([sys.executable, "-c", "raise SystemExit(3)"], {}) as broker:
-        with pytest.raises(ChildProcessError, match="ended with 3"):
-            await_port(port, broker)
+    command = [sys.executable, "-c", "raise SystemExit(3)"]
+    ends = pytest.raises(ChildProcessError, match="ended with 3")
+    with ended(command, {}) as broker, ends:
+        await_port(port, broker)
