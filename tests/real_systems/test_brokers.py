@@ -24,6 +24,5 @@ def test_a_broker_listens_within_its_block_alone() -> None:
 def test_a_broker_that_ends_is_not_waited_for() -> None:
     (port,) = free_ports(1)
     command = [sys.executable, "-c", "raise SystemExit(3)"]
-    ends = pytest.raises(ChildProcessError, match="ended with 3")
-    with ended(command, {}) as broker, ends:
+    with pytest.raises(ChildProcessError, match="ended with 3"), ended(command, {}) as broker:
         await_port(port, broker)

@@ -17,6 +17,9 @@ public final class Rabbitmq {
 
     private static final String QUEUE = "/queue/records";
 
+    /** Records before the run, as broker and client are slow at first. */
+    private static final int WARM_UP = 500;
+
     private Rabbitmq() {}
 
     public static void main(String[] arguments) throws Exception {
@@ -32,6 +35,10 @@ public final class Rabbitmq {
         // Qpid's client tops up to this once 7 in 10 or fewer are granted and were not taken.
         ReceiverOptions options = new ReceiverOptions().creditWindow(job.whole("credit"));
         Receiver receiver = connect(job).openReceiver(QUEUE, options).openFuture().get();
+        for (int i = 0; i < WARM_UP; i++) {
+            sender.send(Message.create(job.record(queue)));
+            receiver.receive();
+        }
         AtomicLong published = new AtomicLong();
         Run.level(queue + ".out", () -> delivered(receiver, sink));
         Run.level("log", () -> Math.max(0, published.get() - delivered(receiver, sink)));
