@@ -13,6 +13,7 @@ from itertools import pairwise
 
 import pandas as pd
 import pyarrow as pa
+import times
 from placing import head_of
 
 from flowcontrol.scenario import Scenario
@@ -90,6 +91,8 @@ def rows(scenario: Scenario, measured: Tables, emulated: Tables) -> Iterator[Row
         for (place, figure, unit), value in figures(scenario, measured, window):
             if (place, figure, unit) in ours:
                 yield Row(window, place, figure, unit, value, ours[place, figure, unit])
+    for stage, both in times.alike(scenario, measured, emulated):
+        yield Row((0.0, scenario.duration_s), stage, "windows", "windows", *both)
 
 
 def figures(
@@ -110,6 +113,7 @@ def figures(
             yield (f"to {stage.name}", "in flight", "records"), value
     if "requests" in tables:
         yield from _requests(tables["requests"].to_pandas(), window)
+    yield from times.figures(scenario, tables, window)
     yield from _latencies(tables["latency"].to_pandas(), window)
     if "checkpoints" in tables:
         yield from _checkpoints(tables["checkpoints"].to_pandas(), window)

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import IO, Any
 
 import rest
+import times
 
 HERE = Path(__file__).resolve().parent
 TARGET = HERE / "target"
@@ -59,6 +60,11 @@ class FlinkRun:
         What the sinks saw, a row a sample and subtask.
     requests : list of mapping
         What was sent and answered, likewise; columns of the table ``requests``.
+    windows, pauses : list of mapping
+        Windows that were open and that had fired, and for how long sources had waited for others
+        by event time, likewise.
+    results : dict
+        By ``stage/subtask``, the results of windows: start, end, ms; key; records; when, s.
     start_ms : int
         When sources began, ms since 1970.
     flink, java : str
@@ -78,6 +84,9 @@ class FlinkRun:
     late_ms: float
     latest_ms: float
     requests: list[dict[str, Any]] = field(default_factory=list)
+    windows: list[dict[str, Any]] = field(default_factory=list)
+    pauses: list[dict[str, Any]] = field(default_factory=list)
+    results: dict[str, list[list[Any]]] = field(default_factory=dict)
 
     @property
     def disturbance(self) -> str | None:
@@ -168,6 +177,7 @@ def run_flink(job: Mapping[str, Any], version: str, duration_s: float) -> FlinkR
         for metric in ("numRecordsIn", "numRecordsOut")
     ]
     operators += [f"{stage['name']}_calls.numRecordsOut" for stage in job["stages"]]
+    operators += times.metrics(job["stages"])
     operators += [
         f"Source__{stage['name']}.{metric}"
         for stage in job["stages"]

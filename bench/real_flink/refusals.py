@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+import event_time
 from translate import KEY_BYTES, RECORD_OVERHEAD_BYTES, STAMP_BYTES, keyed
 
 from flowcontrol.errors import Problem, ScenarioError
-from flowcontrol.scenario import Scenario
+from flowcontrol.scenario import Edge, Scenario
 from flowcontrol.scenario.models import SPILLING, Cluster
 from flowcontrol.scenario.option_table import OPTIONS
 from flowcontrol.scenario.problems import key_path
@@ -113,9 +114,6 @@ def _stages(scenario: Scenario) -> Iterator[Problem]:
         lacking = {
             "input": "its records have no content but a key; state rates and sizes alone",
             "output": "its sinks count and drop; leave it out",
-            "event_time": "its records have no event time; leave it out",
-            "watermark": "its records have no event time; leave it out",
-            "window": "its stages pass records on one by one; leave it out",
             "state": "its stages keep no state; leave it out",
             "commit": "its sinks commit nothing; leave it out",
         }
@@ -123,6 +121,7 @@ def _stages(scenario: Scenario) -> Iterator[Problem]:
             if getattr(stage, key) is not None:
                 yield Problem(f"{place}.{key}", f"the program has none: {text}")
         yield from _requests(place, stage)
+        yield from _window(scenario, place, stage)
         if stage.guarantee == "exactly-once":
             text = f"{stage.guarantee}: its sinks commit nothing; use at-least-once"
             yield Problem(f"{place}.guarantee", text)
@@ -148,15 +147,48 @@ def _requests(place: str, stage: Stage) -> Iterator[Problem]:
         yield Problem(f"{place}.selectivity", f"{text}; leave it out")
 
 
+def _window(scenario: Scenario, place: str, stage: Stage) -> Iterator[Problem]:
+    """Windows follow the watermark, and count records that the emulation makes."""
+    own, edges = scenario.window_of(stage.name), scenario.inputs(stage.name)
+    if own is None:
+        return
+    if own.trigger == "processing_time" or not (own.is_event_time or own.kind == "global"):
+        text = "its windows follow the watermark, not the clock; use trigger: event_time"
+        yield Problem(f"{place}.window.trigger", text)
+    if own.kind == "global" and own.trigger == "continuous":
+        text = "continuous_s: Flink counts it from 1970, the emulation from the start; use count"
+        yield Problem(f"{place}.window.trigger", text)
+    if stage.requests is not None:
+        text = "the program has a window or requests in a stage; use two stages"
+        yield Problem(f"{place}.requests", text)
+    if stage.parallelism > 1 and any(edge.partitioner != "hash" for edge in edges):
+        text = "the program brings records to windows of several subtasks by key; use hash"
+        yield Problem(f"{place}.window", text)
+    if any(event_time.keys_into(scenario, edge) != _first(scenario, edges) for edge in edges):
+        text = "its edges have other keys, which a union does not tell apart; state the same"
+        yield Problem(f"{place}.window", text)
+
+
+def _first(scenario: Scenario, edges: tuple[Edge, ...]) -> object:
+    return event_time.keys_into(scenario, edges[0])
+
+
+def _time_model(scenario: Scenario) -> Iterator[Problem]:
+    if scenario.time_model == "spark":
+        yield Problem("time_model", "spark: Flink has its own event time; use flink")
+
+
 def _sizes(scenario: Scenario) -> Iterator[Problem]:
     for number, stage in enumerate(scenario.stages):
         if not scenario.outputs(stage.name) or stage.record_bytes is None:
             continue
         keys = len(keyed(scenario, stage.name))
-        least = RECORD_OVERHEAD_BYTES + (STAMP_BYTES + KEY_BYTES * keys if keys else 0)
+        own_bytes = KEY_BYTES * (keys + int(scenario.has_stamps))
+        least = RECORD_OVERHEAD_BYTES + (STAMP_BYTES + own_bytes if own_bytes else 0)
         if stage.record_bytes < least:
             text = f"{stage.record_bytes}: a byte array with its timestamp"
             text += f" and {keys} {'key' if keys == 1 else 'keys'}" if keys else ""
+            text += " and its id" if scenario.has_stamps else ""
             yield Problem(
                 f"stages[{number}].record_bytes", f"{text} is {least} bytes at least; state that"
             )
@@ -174,5 +206,5 @@ def _edges(scenario: Scenario) -> Iterator[Problem]:
 
 
 _ALL: tuple[Callable[[Scenario], Iterator[Problem]], ...] = (
-    *(_system, _cluster, _jobs, _planted, _mode, _stages, _sizes, _edges),
+    *(_system, _cluster, _jobs, _planted, _mode, _time_model, _stages, _sizes, _edges),
 )

@@ -58,7 +58,13 @@ def emulated(scenario: Scenario, placement: dict[str, list[int]], *, as_stated: 
 def measured(scenario: Scenario, version: str) -> tuple[FlinkRun, dict[str, pa.Table]]:
     """Run a scenario on Flink; the run and its tables."""
     run = undisturbed(flink_job(scenario), version, scenario.duration_s)
-    return run, result_tables(run.polls, run.latencies, run.start_ms, scenario, run.requests)
+    found = result_tables(
+        *(run.polls, run.latencies, run.start_ms, scenario, run.requests),
+        windows=run.windows,
+        pauses=run.pauses,
+        results=run.results,
+    )
+    return run, found
 
 
 def save(folder: Path, tables: dict[str, pa.Table], found: list[beside.Row]) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
+import times
 from placing import head_of
 from rest import FRESH_S, Poll
 
@@ -67,6 +68,10 @@ def result_tables(
     start_ms: int,
     scenario: Scenario,
     requests: Sequence[Mapping[str, Any]] = (),
+    *,
+    windows: Sequence[Mapping[str, Any]] = (),
+    pauses: Sequence[Mapping[str, Any]] = (),
+    results: Mapping[str, Sequence[Sequence[Any]]] | None = None,
 ) -> dict[str, pa.Table]:
     """Return the tables of a run.
 
@@ -82,6 +87,8 @@ def result_tables(
         What ran.
     requests : sequence of mapping
         What was sent and answered, rows of the table ``requests``.
+    windows, pauses, results
+        Of a job with event time (`flink_run.FlinkRun`).
     """
     readings = [
         (round((poll[job_path(poll)]["now"] - start_ms) / 1000 - FRESH_S, 3), _metrics(poll))
@@ -102,7 +109,10 @@ def result_tables(
         timeout_ms = scenario.checkpointing.timeout_us / 1000
         found["checkpoints"] = list(_checkpoint_rows(polls[-1], start_ms, timeout_ms))
         found["checkpoint_tasks"] = list(_task_rows(polls[-1], start_ms))
-    return {name: _table(name, rows) for name, rows in found.items()}
+    made = {name: _table(name, rows) for name, rows in found.items()}
+    if scenario.has_event_time:
+        made["time"] = times.time_table(readings, scenario, windows, pauses)
+    return made | times.result_tables(scenario, results or {})
 
 
 def _nearest(at_s: float, moments: Sequence[float]) -> float:
@@ -191,6 +201,7 @@ def _counts(own: Metrics, scenario: Scenario, name: str) -> dict[str, float]:
     # Counted once, however many edges it leaves on.
     sent = own.get(f"{scope}.numRecordsOut", own.get("numRecordsOut", 0.0))
     sent = own.get(f"{name}_calls.numRecordsOut", sent)
+    sent = own.get(f"{name}_window.numRecordsOut", sent)
     return {
         "in": taken,
         "out": sent if scenario.outputs(name) else 0.0,

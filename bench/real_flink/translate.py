@@ -9,6 +9,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
+import event_time
 from placing import deployment
 
 from flowcontrol.layout.shares import weights_of_keys
@@ -23,7 +24,10 @@ RECORD_OVERHEAD_BYTES = 17
 """Of a byte array in a buffer: 4 length, 1 tag, 8 timestamp, 4 length of the array."""
 
 STAMP_BYTES, KEY_BYTES = 8, 4
-"""What a record holds: when it was emitted, and its key for each edge that has one."""
+"""What a record holds: when it was emitted, and its key for each edge that has one.
+
+With event time, an id as long as a key stands between them: keys at windows follow from it.
+"""
 
 AT_ONCE = 1e9
 """Records/s of a stage without a rate that has stalls."""
@@ -95,6 +99,7 @@ def flink_options(scenario: Scenario) -> dict[str, str]:
         "taskmanager.memory.network.max": f"{size}b",
         "taskmanager.memory.managed.size": "16mb",
     }
+    options |= event_time.options(scenario)
     return {key: _text(value) for key, value in options.items()}
 
 
@@ -120,6 +125,10 @@ def _work(scenario: Scenario, stage: Stage) -> dict[str, Any]:
         "seed": scenario.seed,
         "requests": None if stage.requests is None else _requests(scenario, stage.requests),
         "key_weights": [keys_of(scenario, edge)[1] for edge in keyed(scenario, stage.name)],
+        "have_ids": scenario.has_stamps,
+        "event_times": event_time.event_times(scenario, stage),
+        "watermark": event_time.watermark(stage),
+        "window": event_time.window(scenario, stage),
     }
 
 
@@ -189,8 +198,15 @@ def _phases(schedule: Schedule) -> list[list[float]]:
 
 
 def keyed(scenario: Scenario, sender: str) -> list[Edge]:
-    """Return the edges of a sender whose records carry something that chooses a channel."""
-    return [edge for edge in scenario.outputs(sender) if edge.partitioner in {"hash", "custom"}]
+    """Return the edges of a sender whose records carry something that chooses a channel.
+
+    Into a window that is their id, which all records of a job with event time have.
+    """
+    return [
+        edge
+        for edge in scenario.outputs(sender)
+        if edge.partitioner in {"hash", "custom"} and scenario.window_of(edge.receiver) is None
+    ]
 
 
 def _edge(scenario: Scenario, edge: Edge) -> dict[str, Any]:
@@ -200,7 +216,8 @@ def _edge(scenario: Scenario, edge: Edge) -> dict[str, Any]:
         "to": edge.receiver,
         "partitioner": edge.partitioner,
         "keys": keys_of(scenario, edge)[0] if edge in own else [],
-        "key_place": own.index(edge) if edge in own else 0,
+        "key_place": own.index(edge) + int(scenario.has_stamps) if edge in own else 0,
+        "id_keys": event_time.keys_into(scenario, edge),
     }
 
 

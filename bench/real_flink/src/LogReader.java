@@ -8,6 +8,7 @@ final class LogReader extends Reader {
     private final Schedule arrivals;
     private final Service service;
     private final Records records;
+    private final EventTimes times;
     private final boolean isFromArrival;
     private volatile long taken;
     private long dueNs;
@@ -17,6 +18,7 @@ final class LogReader extends Reader {
         arrivals = Stated.schedule(stage.get("arrivals").get(subtask));
         service = Stated.service(stage, subtask);
         records = new Records(stage, subtask);
+        times = EventTimes.of(stage, subtask);
         isFromArrival = stage.get("latency_from").asText().equals("arrival");
         dueNs = arrivals.when(1);
         context.metricGroup().setPendingRecordsGauge(this::pending);
@@ -39,7 +41,7 @@ final class LogReader extends Reader {
         dueNs = arrivals.when(taken + 1);
         service.serve();
         long fromNs = Clock.now();
-        output.collect(records.make(isFromArrival ? arrivedNs : fromNs));
+        send(output, records, times, taken - 1, isFromArrival ? arrivedNs : fromNs);
         service.sent(fromNs);
     }
 }

@@ -11,6 +11,8 @@ final class PacedReader extends Reader {
     private final Schedule schedule;
     private final Work work;
     private final Records records;
+    private final EventTimes times;
+    private long emitted;
     /** Work by which the next record is due. */
     private double next;
     private long dueNs;
@@ -21,6 +23,7 @@ final class PacedReader extends Reader {
         schedule = Stated.schedule(stage.get("rates").get(subtask));
         work = new Work(stage, subtask);
         records = new Records(stage, subtask);
+        times = EventTimes.of(stage, subtask);
         next = work.next();
         dueNs = schedule.when(next);
     }
@@ -41,7 +44,7 @@ final class PacedReader extends Reader {
     @Override
     void emit(ReaderOutput<byte[]> output) {
         long fromNs = Clock.now();
-        output.collect(records.make(fromNs));
+        send(output, records, times, emitted++, fromNs);
         next += work.next();
         dueNs = schedule.when(next);
         skipFrom(fromNs); // a record that is larger than what is free blocks within

@@ -34,6 +34,9 @@ final class PacedSource implements Source<byte[], PacedSource.NoSplit, byte[]> {
     public SourceReader<byte[], NoSplit> createReader(SourceReaderContext context)
             throws Exception {
         JsonNode stage = new ObjectMapper().readTree(stated);
+        if (!stage.get("watermark").isNull()) {
+            Pauses.watch(stage.get("name").asText(), context);
+        }
         return stage.get("arrivals").isNull()
                 ? new PacedReader(stage, context.getIndexOfSubtask())
                 : new LogReader(stage, context);

@@ -21,6 +21,16 @@ abstract class Reader implements SourceReader<byte[], PacedSource.NoSplit> {
     /** Emits the record that is due. */
     abstract void emit(ReaderOutput<byte[]> output) throws InterruptedException;
 
+    /** Sends the record of a number on, with its event time if it has one. */
+    static void send(
+            ReaderOutput<byte[]> output, Records records, EventTimes times, long number, long ns) {
+        if (times == null) {
+            output.collect(records.make(ns));
+        } else {
+            output.collect(records.make(ns, times.id(number)), times.time(number));
+        }
+    }
+
     @Override
     public InputStatus pollNext(ReaderOutput<byte[]> output) throws InterruptedException {
         if (!Clock.hasStarted()) {

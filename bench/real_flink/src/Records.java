@@ -5,7 +5,8 @@ import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.JsonNode;
 
 /**
  * Makes the records of a subtask, byte arrays of one length: when the first stage emitted it (8
- * bytes), then for each edge by key which key it has (4 bytes), as far as there is room.
+ * bytes), in a job with event time its id (4 bytes), then for each edge by key which key it has (4
+ * bytes), as far as there is room.
  */
 final class Records {
 
@@ -15,20 +16,29 @@ final class Records {
     static final int OVERHEAD_BYTES = 17;
 
     private final int payloadBytes;
+    private final boolean haveIds;
     private final List<Picks> keys = new ArrayList<>();
 
     Records(JsonNode stage, int subtask) {
         payloadBytes = stage.get("payload_bytes").asInt();
+        haveIds = stage.get("have_ids").asBoolean();
         for (JsonNode weights : stage.get("key_weights")) {
             keys.add(new Picks(weights, subtask));
         }
     }
 
     byte[] make(long stampNs) {
+        return make(stampNs, 0);
+    }
+
+    byte[] make(long stampNs, int id) {
         byte[] record = new byte[payloadBytes];
         ByteBuffer buffer = ByteBuffer.wrap(record);
         if (payloadBytes >= STAMP_BYTES) {
             buffer.putLong(stampNs);
+        }
+        if (haveIds) {
+            buffer.putInt(id);
         }
         for (Picks key : keys) {
             buffer.putInt(key.next());
@@ -46,7 +56,17 @@ final class Records {
         return record.length < STAMP_BYTES ? -1 : ByteBuffer.wrap(record).getLong();
     }
 
-    /** Which key a record has for the edge of a place among those by key. */
+    /** The id of a record of a job with event time. */
+    static int id(byte[] record) {
+        return ByteBuffer.wrap(record).getInt(STAMP_BYTES);
+    }
+
+    /** What a record made here says in the place of an id; 0: nothing. */
+    int idOf(byte[] record) {
+        return haveIds ? id(record) : 0;
+    }
+
+    /** Which key a record has for an edge, at a place behind its stamp. */
     static int key(byte[] record, int place) {
         return ByteBuffer.wrap(record).getInt(STAMP_BYTES + place * KEY_BYTES);
     }

@@ -14,7 +14,8 @@ import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.ObjectMap
 
 /**
  * Runs a job on Flink until its standard input ends. Arguments: the job, and where the latencies
- * and requests that its stages saw go, and how late the machine was, both JSON. When all tasks run it prints where its REST endpoint is.
+ * and requests that its stages saw go, their windows, and how late the machine was, both JSON. When
+ * all tasks run it prints where its REST endpoint is.
  */
 public final class ScenarioRun {
 
@@ -40,6 +41,7 @@ public final class ScenarioRun {
             started.put("java", System.getProperty("java.version"));
             System.out.println(JSON.writeValueAsString(started));
             Map<String, Object> seen = new LinkedHashMap<>(sample(job.get("sample_s").asDouble()));
+            seen.put("results", WindowFigures.results());
             seen.put("late_ms", Pulse.lateMs());
             seen.put("latest_ms", Pulse.latestMs());
             JSON.writeValue(new File(arguments[1]), seen);
@@ -54,6 +56,8 @@ public final class ScenarioRun {
     private static Map<String, List<Map<String, Object>>> sample(double everyS) throws Exception {
         List<Map<String, Object>> latencies = new ArrayList<>();
         List<Map<String, Object>> requests = new ArrayList<>();
+        List<Map<String, Object>> windows = new ArrayList<>();
+        List<Map<String, Object>> pauses = new ArrayList<>();
         Thread reader = new Thread(ScenarioRun::readToEnd);
         reader.start();
         for (int k = 1; reader.isAlive(); k++) {
@@ -61,8 +65,11 @@ public final class ScenarioRun {
             double at = Clock.seconds();
             add(latencies, at, Latencies.take());
             add(requests, at, Sending.take());
+            add(windows, at, WindowFigures.take());
+            add(pauses, at, Pauses.take());
         }
-        return Map.of("latencies", latencies, "requests", requests);
+        return Map.of(
+                "latencies", latencies, "requests", requests, "windows", windows, "pauses", pauses);
     }
 
     private static void add(

@@ -25,6 +25,7 @@ final class Server extends RichFlatMapFunction<byte[], byte[]> {
     private transient Records records;
     private transient boolean isSink;
     private transient boolean hasRequests;
+    private transient boolean hasWindow;
     private transient long emitted;
     private transient long taken;
     private transient long numerator;
@@ -45,6 +46,7 @@ final class Server extends RichFlatMapFunction<byte[], byte[]> {
         records = new Records(stage, subtask);
         isSink = stage.get("is_sink").asBoolean();
         hasRequests = !stage.get("requests").isNull();
+        hasWindow = !stage.get("window").isNull();
         numerator = stage.get("selectivity").get(0).asLong();
         denominator = stage.get("selectivity").get(1).asLong();
     }
@@ -58,13 +60,15 @@ final class Server extends RichFlatMapFunction<byte[], byte[]> {
         service.serve();
         processed.incrementAndGet();
         long fromNs = Clock.now();
-        if (hasRequests) {
-            out.collect(isSink ? record : records.make(stampNs));
+        if (hasWindow) {
+            out.collect(record);
+        } else if (hasRequests) {
+            out.collect(isSink ? record : records.make(stampNs, records.idOf(record)));
         } else if (!isSink) {
             taken++;
             // Whole records as they fall due, so that 2/3 is 0, 1, 1, 0, 1, 1 ...
             for (; emitted < Math.floorDiv(taken * numerator, denominator); emitted++) {
-                out.collect(records.make(stampNs));
+                out.collect(records.make(stampNs, records.idOf(record)));
             }
         }
         service.sent(fromNs);

@@ -2,7 +2,6 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
-import org.apache.flink.api.common.eventtime.WatermarkStrategy;
 import org.apache.flink.api.common.operators.SlotSharingGroup;
 import org.apache.flink.configuration.Configuration;
 import org.apache.flink.runtime.jobgraph.JobGraph;
@@ -39,8 +38,7 @@ final class Topology {
     private void add(JsonNode stage, List<JsonNode> inputs) {
         String name = stage.get("name").asText();
         SingleOutputStreamOperator<byte[]> operator = inputs.isEmpty()
-                ? flink.fromSource(
-                        new PacedSource(stage), WatermarkStrategy.noWatermarks(), name)
+                ? flink.fromSource(new PacedSource(stage), Marks.of(stage), name)
                 : union(inputs).flatMap(new Server(stage)).name(name);
         operator.returns(byte[].class).setParallelism(stage.get("parallelism").asInt());
         if (!stage.get("max_parallelism").isNull()) {
@@ -60,6 +58,14 @@ final class Topology {
                     .name(name + "_calls")
                     .returns(byte[].class)
                     .setParallelism(stage.get("parallelism").asInt());
+        }
+        if (!stage.get("window").isNull()) {
+            operator = Windows.behind(operator, stage)
+                    .name(name + "_window")
+                    .setParallelism(stage.get("parallelism").asInt());
+            if (!stage.get("max_parallelism").isNull()) {
+                operator.setMaxParallelism(stage.get("max_parallelism").asInt());
+            }
         }
         built.put(name, operator);
     }
@@ -86,6 +92,11 @@ final class Topology {
             case "global":
                 return stream.global();
             case "hash":
+                if (!edge.get("id_keys").isNull()) {
+                    return stream.keyBy(
+                            new IdKeys(edge.get("id_keys")),
+                            org.apache.flink.api.common.typeinfo.Types.STRING);
+                }
                 return stream.keyBy(new Keys(edge), org.apache.flink.api.common.typeinfo.Types.STRING);
             case "custom":
                 return stream.partitionCustom(
