@@ -164,6 +164,8 @@ def _window(scenario: Scenario, place: str, stage: Stage) -> Iterator[Problem]:
     if stage.parallelism > 1 and any(edge.partitioner != "hash" for edge in edges):
         text = "the program brings records to windows of several subtasks by key; use hash"
         yield Problem(f"{place}.window", text)
+    if own.keys is None:
+        return  # replayed rows, which are refused
     if any(event_time.keys_into(scenario, edge) != _first(scenario, edges) for edge in edges):
         text = "its edges have other keys, which a union does not tell apart; state the same"
         yield Problem(f"{place}.window", text)

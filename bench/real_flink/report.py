@@ -2,9 +2,10 @@
 
     python bench/real_flink/report.py [FOLDER ...]
 
-Prints them from ``measured/scenarios.json`` (conf/) and ``measured/requests.json`` (the shapes of
-``shapes/requests/``). With folders, such as ``out/real_flink/*``, that ``scenario_run.py`` wrote,
-their comparisons replace those of the same scenario and version first.
+Prints them from ``measured/scenarios.json`` (conf/), ``measured/requests.json`` (the shapes of
+``shapes/requests/``) and ``measured/time.json`` (those of ``shapes/time/``, and scenarios of conf/
+with windows). With folders, such as ``out/real_flink/*``, that ``scenario_run.py`` wrote, their
+comparisons replace those of the same scenario and version first.
 """
 
 from __future__ import annotations
@@ -21,6 +22,9 @@ from flink_run import HERE
 KEPT = HERE / "measured" / "scenarios.json"
 SENT = HERE / "measured" / "requests.json"
 SHAPES = HERE / "shapes" / "requests"
+TIMED = HERE / "measured" / "time.json"
+TIMED_SHAPES = HERE / "shapes" / "time"
+TIMED_OF_CONF = ("idle-source", "late-data", "skewed-sources", "watermark-lag", "window-burst")
 
 Figures = dict[str, list[list[Any]]]
 """By version and scenario: begin, end, place, figure, measured, emulated."""
@@ -41,6 +45,21 @@ FIGURES = {
 """Columns of the table of requests, by figure."""
 
 HEAD_OF_REQUESTS = f"| shape | Flink | {' | '.join(FIGURES.values())} |\n|{' --- |' * 8}"
+
+
+FIGURES_OF_TIME = {
+    "watermark lag": "lag, ms",
+    "paused": "paused, ms/s",
+    "open windows": "open windows",
+    "results": "results/s",
+    "delay p50": "delay p50, ms",
+    "delay p99": "p99",
+    "late": "late/s",
+    "windows": "windows, alike",
+}
+"""Columns of the table of event time, by figure; of the last stage that has it."""
+
+HEAD_OF_TIME = f"| shape | Flink | s | {' | '.join(FIGURES_OF_TIME.values())} |\n|{' --- |' * 11}"
 
 
 def read(path: Path | None = None) -> Figures:
@@ -101,6 +120,29 @@ def lines_of_requests(kept: Figures) -> Iterator[str]:
         yield f"| {name} | {version} | {' | '.join(texts)} |"
 
 
+def lines_of_time(kept: Figures) -> Iterator[str]:
+    """Yield the rows of the table of event time: measured / emulated, a row a phase."""
+    for key, rows in kept.items():
+        name, version = key.split(" ")
+        phases = [(row[0], row[1]) for row in rows if row[3] == "records"]
+        for begin, end in dict.fromkeys(phases):
+            own = {row[3]: row[2:] for row in rows if row[:2] == [begin, end]}
+            if "watermark lag" not in own:
+                continue  # nothing was read
+            own |= {row[3]: row[2:] for row in rows if row[3] == "windows"}
+            own |= {row[3]: row[2:] for row in rows if row[:2] == [begin, end] and _pauses(row)}
+            cells = (_time_cell(own.get(figure)) for figure in FIGURES_OF_TIME)
+            yield f"| {name} | {version} | {begin:g}-{end:g} | {' | '.join(cells)} |"
+
+
+def _pauses(row: list[Any]) -> bool:
+    return bool(row[3] == "paused" and row[4] > 0)
+
+
+def _time_cell(row: list[Any] | None) -> str:
+    return "" if row is None or row[2] == row[3] == 0 else " / ".join(map(number, row[2:]))
+
+
 def _cell(row: list[Any] | None) -> str:
     return "" if row is None else f"{_number(row[2])} / {_number(row[3])}"
 
@@ -112,12 +154,16 @@ def _number(value: float) -> str:
 def main(folders: Sequence[str]) -> None:
     """Keep what is given, and print the table."""
     given, shapes = [Path(one) for one in folders], {file.stem for file in SHAPES.iterdir()}
+    timed = {*(file.stem for file in TIMED_SHAPES.iterdir()), *TIMED_OF_CONF}
     own = [one for one in given if one.name.rpartition("-")[0] in shapes]
-    for path, found in ((SENT, own), (KEPT, [one for one in given if one not in own])):
+    times = [one for one in given if one.name.rpartition("-")[0] in timed]
+    rest = [one for one in given if one not in (*own, *times)]
+    for path, found in ((SENT, own), (TIMED, times), (KEPT, rest)):
         if found:
             take(found, path)
     print("\n".join([HEAD, *lines(read())]))
     print("\n".join(["", HEAD_OF_REQUESTS, *lines_of_requests(read(SENT))]))
+    print("\n".join(["", HEAD_OF_TIME, *lines_of_time(read(TIMED))]))
 
 
 if __name__ == "__main__":

@@ -101,9 +101,7 @@ def _head(scenario: Scenario, name: str) -> str:
     return name
 
 
-def _series(
-    rows: Sequence[Mapping[str, Any]],
-) -> dict[tuple[str, int], list[Mapping[str, Any]]]:
+def _series(rows: Sequence[Mapping[str, Any]]) -> dict[tuple[str, int], list[Mapping[str, Any]]]:
     found: dict[tuple[str, int], list[Mapping[str, Any]]] = {}
     for row in rows:
         found.setdefault((row["stage"], row["subtask"]), []).append(row)

@@ -16,6 +16,8 @@ final class Pauses {
 
     private static final Map<String, Pauses> OF_SUBTASK = new ConcurrentHashMap<>();
 
+    private static Thread looker;
+
     private final Object operator;
     private final Field mode;
     private volatile long pausedNs;
@@ -36,12 +38,16 @@ final class Pauses {
         }
         Field mode = type.getDeclaredField("operatingMode");
         mode.setAccessible(true);
-        if (OF_SUBTASK.isEmpty()) {
-            Thread thread = new Thread(Pauses::look);
-            thread.setDaemon(true);
-            thread.start();
-        }
         OF_SUBTASK.put(stage + "/" + context.getIndexOfSubtask(), new Pauses(operator, mode));
+        begin();
+    }
+
+    private static synchronized void begin() {
+        if (looker == null) {
+            looker = new Thread(Pauses::look);
+            looker.setDaemon(true);
+            looker.start();
+        }
     }
 
     private static void look() {
