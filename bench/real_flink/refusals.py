@@ -158,6 +158,9 @@ def _window(scenario: Scenario, place: str, stage: Stage) -> Iterator[Problem]:
     if own.kind == "global" and own.trigger == "continuous":
         text = "continuous_s: Flink counts it from 1970, the emulation from the start; use count"
         yield Problem(f"{place}.window.trigger", text)
+    if own.trigger == "count" and own.kind != "global" and not own.is_accumulating:
+        text = "false: what a count leaves over in a window is not known to the program; use true"
+        yield Problem(f"{place}.window.accumulate", text)
     if stage.requests is not None:
         text = "the program has a window or requests in a stage; use two stages"
         yield Problem(f"{place}.requests", text)

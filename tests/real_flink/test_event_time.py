@@ -127,6 +127,16 @@ def test_a_job_without_event_time_has_none_of_it() -> None:
         ({"count.window.trigger": "processing_time"}, "stages[1].window.trigger", "the watermark"),
         ({"orders.record_bytes": 28}, "stages[0].record_bytes", "and its id is 29 bytes at least"),
         ({"time_model": "spark"}, "time_model", "use flink"),
+        (
+            {"count.window.trigger": {"count": 5}, "count.window.accumulate": False},
+            "stages[1].window.accumulate",
+            "what a count leaves over",
+        ),
+        (
+            {"count.requests": {"style": "await", "latency_ms": 5}},
+            "stages[1].requests",
+            "use two stages",
+        ),
     ],
 )
 def test_what_does_not_follow_watermarks_is_refused(
@@ -175,7 +185,7 @@ def test_results_of_a_global_window_have_no_bounds() -> None:
 
 def test_windows_are_exact_where_no_record_can_be_late() -> None:
     exact = {name for name in SHAPES if any(map_exact(shape(name)))}
-    assert exact == {*SHAPES} - {"idle", "late"}
+    assert exact == {*SHAPES} - {"counted", "idle", "late"}
 
 
 def map_exact(scenario: Scenario) -> Iterator[bool]:

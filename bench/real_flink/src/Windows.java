@@ -33,6 +33,8 @@ final class Windows<W extends Window> extends ProcessWindowFunction<Long, byte[]
     private transient WindowFigures figures;
     private transient Records records;
     private transient boolean isSink;
+    /** Whether a window that fires is emptied; one that is over has fired then. */
+    private transient boolean isPurged;
 
     private Windows(JsonNode stage, IdKeys keys) {
         stated = stage.toString();
@@ -125,11 +127,15 @@ final class Windows<W extends Window> extends ProcessWindowFunction<Long, byte[]
         figures = WindowFigures.begin(stage.get("name").asText(), subtask);
         records = new Records(stage, subtask);
         isSink = stage.get("is_sink").asBoolean();
+        isPurged = !stage.get("window").get("accumulate").asBoolean();
     }
 
     @Override
     public void process(
             String key, Context context, Iterable<Long> contents, Collector<byte[]> out) {
+        if (isPurged) {
+            WindowFigures.hold(-1);
+        }
         W window = context.window();
         boolean isBounded = window instanceof TimeWindow;
         figures.fired(
@@ -144,6 +150,8 @@ final class Windows<W extends Window> extends ProcessWindowFunction<Long, byte[]
 
     @Override
     public void clear(Context context) {
-        WindowFigures.hold(-1);
+        if (!isPurged) {
+            WindowFigures.hold(-1);
+        }
     }
 }
