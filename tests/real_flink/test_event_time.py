@@ -206,6 +206,31 @@ def test_every_window_counts_what_it_counts_on_flink(run: str) -> None:
         assert windows == same > 100
 
 
+WITHIN = {
+    "watermark lag": (0.05, 200),
+    "open windows": (0.08, 3),
+    "in a result": (0.02, 0.2),
+    "delay p50": (0.08, 120),
+    "late": (0.06, 0),
+}
+"""By figure, how far both sides may differ: of the measured one, and at least."""
+
+APART = {"alignment", "slow-sink"}
+"""Shapes in which the emulation differs from Flink, as the page says."""
+
+
+@pytest.mark.holds("credit", "virtual", "watermarks and windows of a real Flink")
+@pytest.mark.parametrize("run", [run for run in KEPT if run.split()[0] not in APART])
+def test_watermarks_lag_and_windows_fire_as_on_flink(run: str) -> None:
+    apart = [
+        row
+        for row in KEPT[run]
+        if row[3] in WITHIN
+        and abs(row[5] - row[4]) > max(WITHIN[row[3]][0] * row[4], WITHIN[row[3]][1])
+    ]
+    assert apart == []
+
+
 @pytest.mark.parametrize("run", KEPT)
 def test_what_is_kept_is_what_the_emulation_makes_of_it(run: str) -> None:
     kept = {tuple(row[:4]): row[5] for row in KEPT[run] if row[3] != "windows"}

@@ -4,8 +4,8 @@ import java.util.concurrent.TimeUnit;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.JsonNode;
 
 /**
- * When the records of a source happened, and their ids: those that the emulation gives them. A stamp
- * is an event time, milliseconds since the start, above the bits of an id.
+ * When the records of a source happened, and their ids: those that the emulation gives them. A
+ * stamp is an event time, milliseconds since the start, above the bits of an id.
  */
 final class EventTimes {
 
