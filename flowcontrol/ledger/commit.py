@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, TypeVar
 from flowcontrol.errors import DamagedError, FencedError, LedgerError
 from flowcontrol.ledger.appending import UNLINKED, Appender, claimed, has_hard_links
 from flowcontrol.ledger.log import EPOCH, NewFile, noted_checkpoint
-from flowcontrol.ledger.storage import Storage, as_storage, remedy
+from flowcontrol.ledger.storage import Storage, as_storage, damaged, has_gap
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -43,18 +43,10 @@ if TYPE_CHECKING:
 WAITS_S = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
 """Waiting times before further attempts, seconds."""
 
-_GAP = re.compile(r"found gap|Gap between checkpoint version", re.IGNORECASE)
 _CLEANED = re.compile(
     r"not found\b.*_delta_log|_delta_log.*\bnot found|Invalid table version", re.IGNORECASE
 )
-_BEFORE = re.compile(r"(\d{20})\.(?:json|checkpoint)|checkpoint version (\d+)")
-
 T = TypeVar("T")
-
-
-def has_gap(error: Exception) -> bool:
-    """Whether delta-rs says that a commit is missing between others."""
-    return _GAP.search(str(error)) is not None
 
 
 def is_cleaned(error: Exception) -> bool:
@@ -79,26 +71,6 @@ def listed(place: object, look: Callable[[], T]) -> T:
         return look()
     except (DeltaError, OSError) as error:
         raise damaged(place, error) from error
-
-
-def damaged(place: object, error: Exception) -> DamagedError:
-    """Return the error that says what of a log cannot be read."""
-    if has_gap(error):
-        text = f"{_missing(str(error))} is missing between others"
-    else:
-        text = str(error).strip().partition("\n")[0]
-    return DamagedError(
-        f"{place}/_delta_log cannot be read: {text}. A commit or a checkpoint is missing "
-        f"or damaged. {remedy(place)}"
-    )
-
-
-def _missing(text: str) -> str:
-    """Return the name of the first commit that is missing."""
-    found = _BEFORE.search(text)
-    if found is None:
-        return "a commit"
-    return f"{int(found[1] or found[2]) + 1:020d}.json"
 
 
 CHECKPOINT_EVERY = 25
@@ -415,7 +387,7 @@ class Writer:
         if self._is_linked:
             before = self._looked_at
             self._write(actions, versions)
-            self._check_counts(seen, versions)
+            self._check_counts(seen, versions if actions else {})
             if max(time.monotonic() - before[0], time.time() - before[1]) > HELD_UP_S:
                 self._is_in_doubt = True
                 raise CommitFailedError("the commit took so long that the log may be another")
@@ -427,19 +399,25 @@ class Writer:
                 raise CommitFailedError(f"commit {seen + 1} is there: another was first")
             self._write(actions, versions, max_commit_retries=0)
 
-    def _check_counts(self, seen: int, versions: Mapping[str, int]) -> None:
+    def _check_counts(self, seen: int, own: Mapping[str, int]) -> None:
         """Make sure that a commit behind the one seen is not behind a checkpoint without it.
 
         One whose clock is ahead may have cleaned the log since, and a number was free again.
 
-        Raises CommitFailedError if it is.
+        ``own``: transactions that only this commit has; none if it takes an epoch or a number,
+        which another process may have taken at once.
+
+        Raises CommitFailedError if it is, or may be.
         """
         from deltalake.exceptions import CommitFailedError
 
         if noted_checkpoint(self._storage) <= seen:
             return
+        if not own:
+            self._is_in_doubt = True
+            raise CommitFailedError("others have written a checkpoint since the last look")
         self._table = listed(self.path, self._opened)
-        for app, version in versions.items():
+        for app, version in own.items():
             counted = self._table.transaction_version(app)
             if counted is None or counted < version:
                 raise CommitFailedError("the commit lies behind a checkpoint without it")

@@ -345,3 +345,25 @@ def damage_named(place: object, name: str) -> Iterator[None]:
 def remedy(place: object) -> str:
     """Return what to do about a damaged table: a run's tables are paths, a link's in a storage."""
     return RESTORE_RUN if isinstance(place, Path) else RESTORE
+
+
+_GAP = re.compile(r"found gap|Gap between checkpoint version", re.IGNORECASE)
+_BEFORE = re.compile(r"(\d{20})\.(?:json|checkpoint)|checkpoint version (\d+)")
+
+
+def has_gap(error: Exception) -> bool:
+    """Whether delta-rs says that a commit is missing between others."""
+    return _GAP.search(str(error)) is not None
+
+
+def damaged(place: object, error: Exception) -> DamagedError:
+    """Return the error that says what of a log cannot be read."""
+    text = str(error).strip().partition("\n")[0]
+    if has_gap(error):
+        found = _BEFORE.search(str(error))
+        name = f"{int(found[1] or found[2]) + 1:020d}.json" if found else "a commit"
+        text = f"{name} is missing between others"
+    return DamagedError(
+        f"{place}/_delta_log cannot be read: {text}. A commit or a checkpoint is missing "
+        f"or damaged. {remedy(place)}"
+    )

@@ -192,6 +192,32 @@ def test_a_commit_whose_number_was_free_again_is_made_anew(storage, monkeypatch)
     assert [one.version for one in DeltaLog(storage).poll()][-1] == 7
 
 
+@pytest.mark.parametrize(
+    "take", [Writer.claim, lambda one: 0 if one.commit(0, []) else one.last_batch() + 1]
+)
+def test_two_do_not_take_one_number_behind_a_checkpoint(storage, monkeypatch, take):
+    """The checkpoint has the epoch, or number, of the other, which shows nothing of one's own.
+
+    Found by the simulation's seed 4526706: two senders had one number.
+    """
+    one, other = Writer(storage, "senders"), Writer(storage, "senders")
+    write, took = one._write, []
+
+    def late(*given) -> None:
+        monkeypatch.setattr(one, "_write", write)
+        free = commit_of(storage, one._table.version() + 1)
+        took.append(take(other))
+        own = free.read_text()
+        assert other.commit(5, [])
+        other.checkpoint()
+        for version in range(other._table.version()):
+            commit_of(storage, version).unlink(missing_ok=True)
+        free.write_text(own)
+
+    monkeypatch.setattr(one, "_write", late)
+    assert take(one) > took[0]
+
+
 # ---------------------------------------------------------------------- a member of a ledger
 
 
