@@ -28,7 +28,7 @@ from scenario_run import emulated, measured
 from tables import placement_of
 
 from flowcontrol.errors import FlowControlError
-from flowcontrol.scenario import parse_scenario
+from flowcontrol.scenario import Scenario, parse_scenario
 
 SHARE = {
     "records": 0.03,
@@ -56,15 +56,20 @@ LEAST = {
 """And by how much in any case, in the figure's own unit: timers, polls, and one record of luck."""
 
 
+Key = tuple[float, float, str, str]
+Figures = dict[Key, float]
+"""By begin and end of the phase, s, place and figure."""
+
+
 class Kept(NamedTuple):
     """A job that ran on Flink twice.
 
     - ``stated``: its scenario, placed as Flink put it.
-    - ``figures``: (begin, end, place, figure) and its value in both runs.
+    - ``figures``: the values of each in both runs.
     """
 
     stated: dict[str, Any]
-    figures: dict[tuple[float, float, str, str], tuple[float, float]]
+    figures: dict[Key, tuple[float, float]]
 
 
 def agree(figure: str, one: float, other: float) -> bool:
@@ -116,29 +121,27 @@ def _short(value: float) -> float:
 def run_twice(stated: dict[str, Any], version: str) -> Kept:
     """Run a job on Flink twice."""
     scenario = parse_scenario(stated)
-    both: list[dict[Any, float]] = []
+    both: list[Figures] = []
     placement = None
     for _ in range(2):
         run, tables = measured(scenario, version)
         placement = placement or placement_of(run.polls[0], scenario)
-        both.append(
-            {
-                (*window, place, figure): value
-                for window in beside.windows(scenario)
-                for (place, figure, _), value in beside.figures(scenario, tables, window)
-            }
-        )
+        both.append(figures_of(scenario, tables))
     assert placement is not None
     stages = [{**stage, "placement": placement[stage["name"]]} for stage in stated["stages"]]
     figures = {key: (both[0][key], both[1][key]) for key in both[0] if key in both[1]}
     return Kept({**stated, "stages": stages}, figures)
 
 
-def ours(own: Kept) -> dict[tuple[float, float, str, str], float]:
+def ours(own: Kept) -> Figures:
     """Emulate a job; return its figures."""
     scenario = parse_scenario(own.stated)
     placement = {stage["name"]: stage["placement"] for stage in own.stated["stages"]}
-    tables = emulated(scenario, placement, as_stated=False)
+    return figures_of(scenario, emulated(scenario, placement, as_stated=False))
+
+
+def figures_of(scenario: Scenario, tables: beside.Tables) -> Figures:
+    """Return the figures of a run, of all phases."""
     return {
         (*window, place, figure): value
         for window in beside.windows(scenario)
@@ -153,7 +156,7 @@ class Tally:
         self.of_flink: dict[str, list[float]] = defaultdict(list)
         self.of_ours: dict[str, list[float]] = defaultdict(list)
 
-    def add(self, own: Kept, emulation: dict[tuple[float, float, str, str], float]) -> list[str]:
+    def add(self, own: Kept, emulation: Figures) -> list[str]:
         """Count a job; return what the emulation alone sees otherwise, as text."""
         apart = []
         for key, (first, second) in own.figures.items():

@@ -20,7 +20,7 @@ Mapped = dict[str, Any]
 
 DURATION_S = 24
 TURN_S = 12
-"""When the rate of a stage changes, in half of the jobs."""
+"""When a rate changes, if it does: three in ten do."""
 
 MOST_RECORDS_S = 4000
 MOST_BYTES_S = 40e6

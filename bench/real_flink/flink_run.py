@@ -11,10 +11,10 @@ import os
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Protocol, TypeVar
 
 import rest
 import times
@@ -45,6 +45,17 @@ ATTEMPTS = 3
 
 LEAST_POLL_S = 1.0
 """Flink's metrics are asked for at most so often."""
+
+
+class Disturbable(Protocol):
+    """A run that knows whether the machine was busy."""
+
+    @property
+    def disturbance(self) -> str | None:
+        """What shows that the machine was busy with something else; None if nothing does."""
+
+
+Run = TypeVar("Run", bound=Disturbable)
 
 
 @dataclass(frozen=True)
@@ -91,12 +102,17 @@ class FlinkRun:
     @property
     def disturbance(self) -> str | None:
         """What shows that the machine was busy with something else; None if nothing does."""
-        share = self.late_ms / 1000 / self.duration_s
-        if share > LATE_SHARE:
-            return f"threads woke up late for {100 * share:.1f} % of the time"
-        if self.latest_ms > LATEST_MS:
-            return f"a thread woke up {self.latest_ms:.0f} ms late"
-        return None
+        return disturbed(self.late_ms, self.latest_ms, self.duration_s)
+
+
+def disturbed(late_ms: float, latest_ms: float, duration_s: float) -> str | None:
+    """Return what shows that the machine was busy with something else; None if nothing does."""
+    share = late_ms / 1000 / duration_s
+    if share > LATE_SHARE:
+        return f"threads woke up late for {100 * share:.1f} % of the time"
+    if latest_ms > LATEST_MS:
+        return f"a thread woke up {latest_ms:.0f} ms late"
+    return None
 
 
 def build(version: str) -> None:
@@ -205,10 +221,15 @@ def run_flink(job: Mapping[str, Any], version: str, duration_s: float) -> FlinkR
 
 def undisturbed(job: Mapping[str, Any], version: str, duration_s: float) -> FlinkRun:
     """Run a job, again if the machine was busy with something else; the last run counts."""
+    return repeated(lambda: run_flink(job, version, duration_s))
+
+
+def repeated(run: Callable[[], Run]) -> Run:
+    """Run until nothing disturbs it, at most `ATTEMPTS` times; return the last run."""
     for attempt in range(1, ATTEMPTS + 1):
-        run = run_flink(job, version, duration_s)
-        if run.disturbance is None:
+        found = run()
+        if found.disturbance is None:
             break
         again = "Run it again on an idle machine." if attempt == ATTEMPTS else "Trying again."
-        print(f"The machine was busy: {run.disturbance}. {again}", flush=True)
-    return run
+        print(f"The machine was busy: {found.disturbance}. {again}", flush=True)
+    return found

@@ -11,6 +11,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from flink_run import go_first
+
 RABBITMQ = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
 """As Debian installs it."""
 
@@ -18,12 +20,6 @@ START_S, STOP_S = 90.0, 30.0
 """Longest times that a broker may take, s."""
 
 LOOPBACK = "127.0.0.1"
-
-
-def go_first() -> None:
-    """Take precedence over other processes, where that is allowed: the jobs mostly sleep."""
-    with contextlib.suppress(OSError):
-        os.setpriority(os.PRIO_PROCESS, 0, -15)
 
 
 @contextlib.contextmanager

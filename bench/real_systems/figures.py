@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from beside import number
 
 from flowcontrol.scenario import Scenario
 
@@ -207,8 +208,3 @@ def show(found: list[Row]) -> str:
             )
     agreeing = sum(row.agrees for row in found)
     return "\n".join([*lines, f"\n{agreeing} of {len(found)} figures agree"])
-
-
-def number(value: float) -> str:
-    """Return a figure as text, three digits of it or whole."""
-    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"

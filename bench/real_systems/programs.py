@@ -1,7 +1,7 @@
 """The programs: what each is run with, and what of a scenario is its own.
 
-A system is a folder with a class of the same name, built with the profile of ``pom.xml``, or a
-program in Python. Both get the file of the job and that of the samples.
+A system is a folder with a class, built with the profile of that name in ``pom.xml``. Its program
+gets the file of the job and that of the samples.
 """
 
 from __future__ import annotations
@@ -10,21 +10,16 @@ import contextlib
 import json
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import brokers
 import pandas as pd
+from flink_run import disturbed, go_first, repeated
 
 HERE = Path(__file__).resolve().parent
 TARGET = HERE / "target"
-
-LATE_SHARE, LATEST_MS = 0.1, 250.0
-"""How late a thread may be, of all time, and once, before a run counts as disturbed."""
-
-ATTEMPTS = 3
-"""So often a run is made until nothing disturbs it."""
 
 STOP_S = 120.0
 """Longest time that a program may take besides the duration of its job, s."""
@@ -100,12 +95,7 @@ class Measured:
     @property
     def disturbance(self) -> str | None:
         """What shows that the machine was busy with something else; None if nothing does."""
-        share = self.late_ms / 1000 / self.samples.index[-1]
-        if share > LATE_SHARE:
-            return f"threads woke up late for {100 * share:.1f} % of the time"
-        if self.latest_ms > LATEST_MS:
-            return f"a thread woke up {self.latest_ms:.0f} ms late"
-        return None
+        return disturbed(self.late_ms, self.latest_ms, self.samples.index[-1])
 
 
 def build(program: Program) -> None:
@@ -145,7 +135,7 @@ def run(program: Program, job: dict[str, str]) -> Measured:
             [*command(program), str(stated), str(out)],
             check=True,
             timeout=limit_s,
-            preexec_fn=brokers.go_first,
+            preexec_fn=go_first,
         )
         return read(out.read_text(encoding="utf-8").splitlines())
 
@@ -160,12 +150,6 @@ def read(lines: list[str]) -> Measured:
     return Measured(samples, events, end["version"], end["late_ms"], end["latest_ms"])
 
 
-def undisturbed(program: Program, job: dict[str, str]) -> Iterator[Measured]:
+def undisturbed(program: Program, job: dict[str, str]) -> Measured:
     """Run a job, again if the machine was busy with something else; the last run counts."""
-    for attempt in range(1, ATTEMPTS + 1):
-        found = run(program, job)
-        yield found
-        if found.disturbance is None:
-            return
-        again = "Run it again on an idle machine." if attempt == ATTEMPTS else "Trying again."
-        print(f"The machine was busy: {found.disturbance}. {again}", flush=True)
+    return repeated(lambda: run(program, job))

@@ -3,7 +3,7 @@
     python bench/real_systems/run.py SYSTEM [SCENARIO ...] [--set KEY=VALUE] [--keep]
 
 Without a scenario it runs all shapes of the system, ``shapes/SYSTEM/*.yaml``. ``--keep`` writes
-what was measured into ``measured/``, where the checks and the table of the documents find it.
+what was measured into ``measured/``, a file a shape.
 docs/explanation/real-systems.md says what is run and what differs.
 """
 
@@ -16,6 +16,8 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+
+sys.path.append(str(Path(__file__).resolve().parent.parent / "real_flink"))
 
 import pandas as pd
 from figures import rows, show
@@ -58,7 +60,7 @@ def check(program: Program, scenario: Scenario, path: Path, given: Sequence[str]
 
 
 def keep(program: Program, scenario: Scenario, found: Measured) -> None:
-    """Write what was measured where the checks find it: counters as they were, less often."""
+    """Write what was measured: the counters and levels at each sample, and the events."""
     KEPT.mkdir(exist_ok=True)
     samples = found.samples.round(3)
     kept = {
@@ -86,7 +88,7 @@ def run(program: Program, path: Path, given: Sequence[str], *, is_kept: bool) ->
     check(program, scenario, path, given)
     job = dict(properties(scenario))
     print(f"{program.folder} runs {scenario.name} for {scenario.duration_s:g} s", flush=True)
-    *_, found = undisturbed(program, job)
+    found = undisturbed(program, job)
     if is_kept:
         keep(program, scenario, found)
     print(show(rows(scenario, found.samples, emulated(scenario))), f"({found.version})")

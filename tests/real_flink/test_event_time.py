@@ -197,15 +197,6 @@ def test_every_shape_is_measured() -> None:
     assert set(KEPT) >= {f"{name} {version}" for name in SHAPES for version in ("1.20.1", "2.3.0")}
 
 
-@pytest.mark.holds("credit", "virtual", "windows of a real Flink, record by record")
-@pytest.mark.parametrize("run", KEPT)
-def test_every_window_counts_what_it_counts_on_flink(run: str) -> None:
-    found = [row[4:] for row in KEPT[run] if row[3] == "windows"]
-    assert len(found) == any(map_exact(shape(run.split()[0])))
-    for windows, same in found:
-        assert windows == same > 100
-
-
 WITHIN = {
     "watermark lag": (0.05, 200),
     "open windows": (0.08, 3),

@@ -1,8 +1,9 @@
-"""Lets the tests of this folder import the modules of bench/real_systems."""
+"""Lets the tests of this folder import bench/real_systems, and bench/real_flink that it uses."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bench" / "real_systems"))
+BENCH = Path(__file__).resolve().parents[2] / "bench"
+sys.path[:0] = [str(BENCH / "real_systems"), str(BENCH / "real_flink")]

@@ -20,20 +20,6 @@ final class Pace {
         dueNs = schedule.when(next);
     }
 
-    /** Whether a record is due, for a system that asks again soon; one that is counts as emitted. */
-    boolean isDue() {
-        long now = Clock.now();
-        if (now - askedNs > GAP_NS) {
-            skip(now);
-        }
-        askedNs = now;
-        if (now < dueNs) {
-            return false;
-        }
-        advance();
-        return true;
-    }
-
     /** Waits until a record is due, for a system that asks when it can take one. */
     void await() {
         long now = Clock.now();
