@@ -57,6 +57,7 @@ PROGRAMS = {
     program.folder: program
     for program in (
         Program("reactive-streams", "pekko", "Pekko"),
+        Program("flink-1.4", "flink-1.4", "Flink14", ("java.lang", "java.nio", "java.util")),
         Program("hazelcast-jet", "hazelcast-jet", "Jet"),
         Program("storm-1", "storm-1", "Storm1"),
         Program("storm-2", "storm-2", "Storm2", transports=("blocking_queue",)),
