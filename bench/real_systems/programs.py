@@ -132,10 +132,12 @@ def run(program: Program, job: dict[str, str]) -> Measured:
         stated, out = Path(folder) / "job.properties", Path(folder) / "samples.jsonl"
         stated.write_text("".join(f"{key}={value}\n" for key, value in job.items()))
         limit_s = float(job["duration_s"]) + STOP_S
+        java, *rest = command(program)
         subprocess.run(
-            [*command(program), str(stated), str(out)],
+            [java, f"-Djava.io.tmpdir={folder}", *rest, str(stated), str(out)],
             check=True,
             timeout=limit_s,
+            cwd=folder,  # What a system leaves in either place goes with the folder
             preexec_fn=go_first,
         )
         return read(out.read_text(encoding="utf-8").splitlines())
