@@ -53,6 +53,8 @@ class Program:
     broker: Callable[[Path], contextlib.AbstractContextManager[str]] | None = None
 
 
+SPARK_OPENS = ("java.lang", "java.lang.invoke", "java.nio", "java.util", "sun.nio.ch")
+
 PROGRAMS = {
     program.folder: program
     for program in (
@@ -66,6 +68,16 @@ PROGRAMS = {
         Program("rabbitmq", "rabbitmq", "Rabbitmq", broker=brokers.rabbitmq),
         Program("kafka-streams", "kafka-streams", "StreamThread", broker=brokers.kafka),
         Program("kafka-streams", "kafka-consumer", "PollLoop", broker=brokers.kafka),
+        Program(
+            "structured-streaming",
+            "structured-streaming",
+            "MicroBatches",
+            SPARK_OPENS,
+            broker=brokers.kafka,
+        ),
+        Program(
+            "spark-streaming", "spark-streaming", "DirectStream", SPARK_OPENS, broker=brokers.kafka
+        ),
     )
 }
 """By the name that ``run.sh`` takes."""

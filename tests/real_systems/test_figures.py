@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from figures import Row, figures, follows_s, rows, show, swings
+from figures import Row, batches, figures, follows_s, rows, show, swings
 from stated import properties
 
 from flowcontrol.errors import ScenarioError
@@ -62,6 +62,25 @@ def test_a_swing_has_a_period_and_a_depth() -> None:
     assert found["period"] == pytest.approx(4, abs=0.1)
     assert found["depth"] == pytest.approx(2, abs=0.1)
     assert not dict(swings(pd.Series(100 * at, index=at)))
+
+
+def test_batches_are_told_from_each_other() -> None:
+    at = np.arange(0.1, 40.05, 0.1)
+    stairs = 100 * np.floor(at / 0.5 + 1e-6)
+    stairs[at > 30.05] += 150
+    found = dict(batches(pd.Series(stairs, index=at)))
+    assert found == {"median batch": 100, "largest batch": 150}
+    assert not dict(batches(pd.Series(100 * at, index=at)))
+
+
+def test_a_source_of_batches_neither_follows_nor_swings() -> None:
+    stages = [
+        {"name": "source", "arrival_rate": 100, "emit_rate": 1e6, "record_bytes": 10},
+        {"name": "sink", "service_rate": [{"at_s": 0, "rate": 200}, {"at_s": 20, "rate": 50}]},
+    ]
+    batched = scenario(system="kafka-streams", stages=stages)
+    kinds = {figure for (_, _, figure), _ in figures(batched, samples(3.0, 12.0))}
+    assert kinds == {"records", "waits"}
 
 
 def test_what_is_apart_is_marked() -> None:
