@@ -1,4 +1,5 @@
 import java.util.List;
+import java.util.concurrent.atomic.AtomicLong;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.spark.SparkConf;
 import org.apache.spark.api.java.JavaRDD;
@@ -21,6 +22,8 @@ public final class DirectStream {
     private static final int WARM_BATCHES = 20;
 
     private static volatile long warm;
+    /** Records of the batch that begins, until its first one is read. */
+    private static final AtomicLong BEGINS = new AtomicLong();
 
     private DirectStream() {}
 
@@ -76,30 +79,39 @@ public final class DirectStream {
                 LocationStrategies.PreferConsistent(),
                 ConsumerStrategies.Subscribe(List.of(Topic.NAME), Topic.reader(job)));
         stream.foreachRDD(batch -> {
-            begin(names[0], ((HasOffsetRanges) batch.rdd()).offsetRanges());
+            begin(((HasOffsetRanges) batch.rdd()).offsetRanges());
             JavaRDD<byte[]> rows = batch.map(ConsumerRecord::value);
             for (int i = 1; i < names.length - 1; i++) {
                 String name = names[i];
                 rows = rows.map(row -> {
-                    Run.serve(name);
+                    serve(names[0], name);
                     return row;
                 });
             }
             String last = names[names.length - 1];
-            rows.foreach(row -> Run.serve(last));
+            rows.foreach(row -> serve(names[0], last));
             warm += 1;
         });
         return context;
     }
 
-    /** Counts what a batch has, when it begins. */
-    private static void begin(String source, OffsetRange[] ranges) {
+    /** Takes the time of a record; the first one of a batch takes up all of it from the topic. */
+    private static void serve(String source, String stage) {
+        long records = BEGINS.getAndSet(0);
+        if (records > 0) {
+            Run.out(source, records);
+        }
+        Run.serve(stage);
+    }
+
+    /** Notes what a batch has, when it begins. */
+    private static void begin(OffsetRange[] ranges) {
         long records = 0;
         for (OffsetRange range : ranges) {
             records += range.count();
         }
         if (Clock.hasStarted()) {
-            Run.out(source, records);
+            BEGINS.set(records);
         }
     }
 

@@ -1,6 +1,7 @@
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
+import java.util.concurrent.atomic.AtomicLong;
 import org.apache.spark.api.java.function.ForeachFunction;
 import org.apache.spark.api.java.function.MapFunction;
 import org.apache.spark.api.java.function.VoidFunction2;
@@ -18,6 +19,8 @@ public final class MicroBatches {
     /** Last offset of the batches so far. */
     private static long planned;
     private static volatile long batches;
+    /** Rows of the batch that begins, until its first one is read. */
+    private static final AtomicLong BEGINS = new AtomicLong();
     private static long endNs;
 
     private MicroBatches() {}
@@ -51,7 +54,7 @@ public final class MicroBatches {
         for (int i = 1; i < names.length - 1; i++) {
             String name = names[i];
             MapFunction<byte[], byte[]> map = row -> {
-                Run.serve(name);
+                serve(names[0], name);
                 return row;
             };
             rows = rows.map(map, Encoders.BINARY());
@@ -59,8 +62,8 @@ public final class MicroBatches {
         Path checkpoint = Run.folder().resolve("checkpoint");
         String last = names[names.length - 1];
         VoidFunction2<Dataset<byte[]>, Long> sink = (batch, number) -> {
-            plan(names[0], checkpoint.resolve("offsets").resolve(number.toString()));
-            batch.foreach((ForeachFunction<byte[]>) row -> Run.serve(last));
+            plan(checkpoint.resolve("offsets").resolve(number.toString()));
+            batch.foreach((ForeachFunction<byte[]>) row -> serve(names[0], last));
             batches += 1;
             endNs = Clock.hasStarted() ? Clock.now() : 0;
         };
@@ -95,14 +98,23 @@ public final class MicroBatches {
         }
     }
 
-    /** Counts what the batch that begins has planned to read, as the log of offsets says. */
-    private static void plan(String source, Path offsets) throws Exception {
+    /** Takes the time of a row; the first one of a batch takes up all of it from the topic. */
+    private static void serve(String source, String stage) {
+        long records = BEGINS.getAndSet(0);
+        if (records > 0) {
+            Run.out(source, records);
+        }
+        Run.serve(stage);
+    }
+
+    /** Notes what the batch that begins has planned to read, as the log of offsets says. */
+    private static void plan(Path offsets) throws Exception {
         List<String> lines = Files.readAllLines(offsets);
         String end = lines.get(lines.size() - 1).replaceAll(".*:(\\d+)\\}\\}$", "$1");
         long records = Long.parseLong(end) - planned;
         planned += records;
         if (Clock.hasStarted()) {
-            Run.out(source, records);
+            BEGINS.set(records);
             double idleMs = (Clock.now() - endNs) / 1e6;
             Run.event("batch", "\"records\": " + records + ", \"idle_ms\": " + idleMs);
         }
