@@ -54,6 +54,7 @@ class Program:
 
 
 SPARK_OPENS = ("java.lang", "java.lang.invoke", "java.nio", "java.util", "sun.nio.ch")
+PULSAR_OPENS = ("java.lang", "java.nio", "java.util.zip", "sun.net", "sun.nio.ch")
 
 PROGRAMS = {
     program.folder: program
@@ -65,6 +66,7 @@ PROGRAMS = {
         Program("storm-2", "storm-2", "Storm2", transports=("blocking_queue",)),
         Program("{transport: half_return_credit}", "reactor", "Reactor"),
         Program("{transport: bdp_window}", "grpc", "Grpc"),
+        Program("pulsar", "pulsar", "Pulsar", PULSAR_OPENS),
         Program("rabbitmq", "rabbitmq", "Rabbitmq", broker=brokers.rabbitmq),
         Program("kafka-streams", "kafka-streams", "StreamThread", broker=brokers.kafka),
         Program("kafka-streams", "kafka-consumer", "PollLoop", broker=brokers.kafka),
