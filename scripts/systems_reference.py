@@ -92,13 +92,14 @@ def parts_table(title: str, parts: Mapping[str, Part]) -> str:
 
 def system(name: str, preset: Preset) -> str:
     """Return the section of a system: its parameters in its own terms, and where they are from."""
-    from flowcontrol.scenario.system import preset_system
+    from flowcontrol.scenario.system import MEASURED, preset_system
 
     memory = "bounded" if preset_system(name).is_bounded else "not bounded by the system itself"
     source = f" Source: <{preset.source}>." if preset.source else ""
     has = "Checkpoints" if preset.barriers else "No checkpoints by barriers"
     text = f"### {name}\n\n{preset.version}: {preset.meaning}. Memory: {memory}. "
-    text += f"{has}: {preset.checkpoints}.{source}\n"
+    beside = MEASURED.get(name, "not measured")
+    text += f"{has}: {preset.checkpoints}. Beside the real one: {beside}.{source}\n"
     rows = [
         *parameters(preset),
         *((f"`{k}`", f"`{v}`", "fixed") for k, v in preset.options.items()),

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -92,9 +92,12 @@ def windows(scenario: Scenario) -> list[tuple[float, float]]:
 
 
 def rows(scenario: Scenario, measured: pd.DataFrame, emulated: pd.DataFrame) -> list[Row]:
-    """Return every figure that both runs have."""
+    """Return every figure that both runs have, and the depth of a swing that one alone has."""
     theirs, ours = (dict(figures(scenario, run)) for run in (measured, emulated))
-    return [Row(*key, measured=theirs[key], emulated=ours[key]) for key in theirs if key in ours]
+    keys = [
+        key for key in {**theirs, **ours} if key[2] == "depth" or (key in theirs and key in ours)
+    ]
+    return [Row(*key, measured=theirs.get(key, 0.0), emulated=ours.get(key, 0.0)) for key in keys]
 
 
 def figures(
@@ -112,7 +115,7 @@ def figures(
     names = [stage.name for stage in scenario.topological()]
     source = names[0]
     taken = {name: f"{name}.in" for name in names} | {source: f"{source}.out"}
-    before: float | None = None
+    before: Line | None = None
     for window in windows(scenario):
         steady = run[(run.index > settled(window) + 1e-6) & (run.index <= window[1] + 0.01)]
         for name in names:
@@ -126,11 +129,12 @@ def figures(
             for place, size in batches(steady[taken[source]]):
                 yield (window, place, "batch"), size
             continue
-        counted = run[taken[source]]
-        rate = growth(steady[taken[source]])
-        if before is not None and abs(rate - before) > FOLLOWS * max(rate, before):
-            yield (window, source, "follows"), follows_s(counted, window, before, rate)
-        before = rate
+        after = line(steady[taken[source]])
+        if before is not None and abs(after.slope - before.slope) > FOLLOWS * max(
+            after.slope, before.slope
+        ):
+            yield (window, source, "follows"), follows_s(window[0], before, after)
+        before = after
         for figure, value in swings(steady[taken[source]]):
             yield (window, source, figure), value
 
@@ -140,27 +144,37 @@ def settled(window: tuple[float, float]) -> float:
     return window[0] + SETTLED * (window[1] - window[0])
 
 
-def growth(counted: Any) -> float:
-    """Return the growth of a counter, 1/s: the slope of a line through it."""
+class Line(NamedTuple):
+    """A counter that grows steadily."""
+
+    slope: float  # 1/s
+    start: float  # At 0 s
+
+    def at(self, time_s: float) -> float:
+        """Return the counter at a moment."""
+        return self.start + self.slope * time_s
+
+
+def line(counted: Any) -> Line:
+    """Return the line through a counter."""
     if len(counted) < 2:
-        return float("nan")
-    return float(np.polyfit(counted.index, counted.to_numpy(float), 1)[0])
+        return Line(float("nan"), float("nan"))
+    return Line(*map(float, np.polyfit(counted.index, counted.to_numpy(float), 1)))
 
 
-def follows_s(counted: Any, window: tuple[float, float], before: float, after: float) -> float:
+def growth(counted: Any) -> float:
+    """Return the growth of a counter, 1/s."""
+    return line(counted).slope
+
+
+def follows_s(change_s: float, before: Line, after: Line) -> float:
     """Return how long a source goes on as before a change, s.
 
     It is the time at the rate before that explains what was emitted until the phase is settled,
-    had the rate changed at once; so it needs no threshold.
+    had the rate changed at once. Both lines are extended to the change, so it needs no threshold,
+    and what a source emits in lots makes no difference.
     """
-    begin, end = window[0], settled(window)
-    emitted = value_at(counted, end) - value_at(counted, begin)
-    return float((emitted - after * (end - begin)) / (before - after))
-
-
-def value_at(counted: Any, at_s: float) -> float:
-    """Return a counter at a moment, between two samples in proportion."""
-    return float(np.interp(at_s, counted.index, counted.to_numpy(float)))
+    return (after.at(change_s) - before.at(change_s)) / (before.slope - after.slope)
 
 
 def batches(counted: Any) -> Iterator[tuple[str, float]]:

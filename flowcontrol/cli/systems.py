@@ -8,6 +8,7 @@ from typing import Final
 from flowcontrol.cli.command import refuse
 from flowcontrol.report.markup import number
 from flowcontrol.scenario.system import (
+    MEASURED,
     PRESETS,
     THROTTLE_PARTS,
     TRANSPORT_PARTS,
@@ -51,6 +52,8 @@ def describe_system(name: str) -> str:
             meaning = preset.words.get(key, parameter.meaning)
             lines.append(f"    {key} = {_value(parameter, values.get(key))}  {meaning}")
     lines += [f"  {key} = {value}" for key, value in preset.options.items()]
+    beside = MEASURED.get(name, "not measured: it follows the rules of its source")
+    lines.append(f"  beside the real one: {beside}")
     if preset.source:
         lines.append(f"  {preset.source}")
     return "\n".join(map(_wrapped, lines))

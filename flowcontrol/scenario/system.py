@@ -103,6 +103,23 @@ class Preset:
 
 PRESETS: Final = {name: Preset(**row) for name, row in read_table("presets.yaml").items()}
 
+
+@dataclass(frozen=True)
+class Beside:
+    """How a preset compared with the real system in bench/real_systems."""
+
+    version: str  # Of the real one
+    date: str  # Of its runs
+    figures: int  # That were compared
+    agree: int  # So many of them did
+
+    def __str__(self) -> str:
+        return f"{self.agree} of {self.figures} figures agree with {self.version}, {self.date}"
+
+
+MEASURED: Final = {name: Beside(**row) for name, row in read_table("measured.yaml").items()}
+"""By preset; one without follows the rules of its source, and was not compared."""
+
 ALIASES: Final[dict[str, str]] = {"storm": "storm-1", "jstorm": "jstorm-2.1"}
 """Shorter names."""
 

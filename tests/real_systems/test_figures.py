@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from figures import Row, batches, figures, follows_s, rows, show, swings
+from figures import Line, Row, batches, figures, follows_s, rows, show, swings
 from stated import properties
 
 from flowcontrol.errors import ScenarioError
@@ -50,8 +50,23 @@ def test_how_long_a_source_goes_on() -> None:
     found = dict(figures(scenario(), samples(3.0, 12.0)))
     assert found[(20, 40), "source", "follows"] == pytest.approx(3.0, abs=0.01)
     assert ((0, 20), "source", "follows") not in found
-    gentle = pd.Series([0.0, 100.0, 175.0, 225.0, 275.0, 325.0], index=[0.0, 1, 2, 3, 4, 5])
-    assert follows_s(gentle, (1.0, 6.0), 100, 50) == pytest.approx(0.5)
+    assert follows_s(1.0, Line(100.0, 0.0), Line(50.0, 75.0)) == pytest.approx(0.5)
+
+
+def test_lots_make_no_difference_to_how_long_a_source_goes_on() -> None:
+    run = samples(3.0, 12.0)
+    run["source.out"] = 70 * np.floor(run["source.out"] / 70)
+    found = dict(figures(scenario(), run))
+    assert found[(20, 40), "source", "follows"] == pytest.approx(3.0, abs=0.1)
+
+
+def test_a_swing_of_one_run_alone_is_apart() -> None:
+    steady, swinging = samples(3.0, 12.0), samples(3.0, 12.0)
+    at = swinging.index.to_numpy()
+    swinging["source.out"] += 40 * np.sin(np.pi * at / 2)
+    for run in ((steady, swinging), (swinging, steady)):
+        found = [row for row in rows(scenario(), *run) if row.figure == "depth"]
+        assert found and not any(row.agrees for row in found)
 
 
 def test_a_swing_has_a_period_and_a_depth() -> None:

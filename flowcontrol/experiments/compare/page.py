@@ -26,7 +26,7 @@ from flowcontrol.report.figures import (
 )
 from flowcontrol.report.markup import html_table, page, percent
 from flowcontrol.report.stage_table import CLOCKS
-from flowcontrol.scenario.system import PRESETS
+from flowcontrol.scenario.system import MEASURED, PRESETS
 
 if TYPE_CHECKING:
     from flowcontrol.experiments.compare.limits import LimitPhase
@@ -57,6 +57,7 @@ def compare_page(
         sentence=headline(outcomes),
         noscript="The charts and the sorting need JavaScript; the table and the sentences do not.",
         table=_figure_table(ran),
+        beside=_beside(ran),
         starving=_starving(outcomes),
         cards="".join(_card(o, c.id, c.figure["layout"]["height"]) for o, c in pairs),
         refused=_refused(outcomes),
@@ -86,6 +87,19 @@ def _figure_table(ran: Sequence[Outcome]) -> str:
         first = f'<a href="#system-{name}" data-order="{name}">{name}</a>'
         rows.append([first, *(_cell(column, outcome.figures) for column in columns)])
     return html_table(heads, rows)
+
+
+def _beside(ran: Sequence[Outcome]) -> str:
+    """Say which systems were measured beside the real one, and which follow rules only."""
+    texts = []
+    names = [outcome.system for outcome in ran if outcome.system in PRESETS]
+    measured = [f"{name} ({MEASURED[name]})" for name in names if name in MEASURED]
+    if measured:
+        texts.append(f"Measured beside the real system, in other jobs: {'; '.join(measured)}.")
+    others = [name for name in names if name not in MEASURED]
+    if others:
+        texts.append(f"By the rules of their sources only: {', '.join(others)}.")
+    return escape(" ".join(texts))
 
 
 def _cell(column: CompareColumn, figures: Compared) -> str:
