@@ -208,6 +208,19 @@ jars_key() {
     printf '%s\n%s\n' "$DELTA_PACKAGE" "$DELTA_EXCLUDES"
 }
 
+# Fetch packages into IVY/jars by Spark's own resolver; again if a download fails: the others stay.
+resolve_jars() { # IVY LOG WHAT PACKAGES EXCLUDES
+    : >"$FC_STATE/nothing.py"
+    for _ in 1 2 3; do
+        PYSPARK_PYTHON=$FC_PYTHON "$SPARK_HOME/bin/spark-submit" --master 'local[1]' \
+            --conf "spark.jars.ivy=$1" --packages "$4" --exclude-packages "$5" \
+            "$FC_STATE/nothing.py" >"$2" 2>&1 && return
+        grep -q 'download failed' "$2" || break
+    done
+    die "$3 could not be fetched: $(grep -m1 -E 'unresolved|Error|Exception' "$2" ||
+        tail -n 1 "$2") (all of it: $2)"
+}
+
 # Fetch Delta's JARs once, by Spark's own resolver, into a folder of the environment: with
 # --packages every start would resolve them again, in a cache under the JVM's idea of home.
 ensure_jars() {
@@ -217,12 +230,7 @@ ensure_jars() {
     if ! is_ready ready-jars "$(jars_key)"; then
         say "fetching Delta's JARs, usually 10 s to a minute, once"
         rm -rf "$FC_STATE/jars" "$ivy"
-        : >"$FC_STATE/nothing.py"
-        PYSPARK_PYTHON=$FC_PYTHON "$SPARK_HOME/bin/spark-submit" --master 'local[1]' \
-            --conf "spark.jars.ivy=$ivy" --packages "$DELTA_PACKAGE" \
-            --exclude-packages "$DELTA_EXCLUDES" "$FC_STATE/nothing.py" >"$log" 2>&1 ||
-            die "Delta's JARs could not be fetched: $(grep -m1 -E 'unresolved|Error|Exception' \
-                "$log" || tail -n 1 "$log") (all of it: $log)"
+        resolve_jars "$ivy" "$log" "Delta's JARs" "$DELTA_PACKAGE" "$DELTA_EXCLUDES"
         mv "$ivy/jars" "$FC_STATE/jars"
         rm -rf "$ivy"
         mark_ready ready-jars "$(jars_key)"

@@ -29,13 +29,8 @@ ensure_kafka_jars() { # FOLDER PACKAGES EXCLUDES [PACKAGES EXCLUDES]
     if ! is_ready "ready-$folder" "$key"; then
         say "fetching the JARs of $folder (once)"
         rm -rf "${FC_STATE:?}/$folder" "$ivy"
-        : >"$FC_STATE/nothing.py"
         while (($# > 0)); do
-            PYSPARK_PYTHON=$FC_PYTHON "$SPARK_HOME/bin/spark-submit" --master 'local[1]' \
-                --conf "spark.jars.ivy=$ivy" --packages "$1" --exclude-packages "$2" \
-                "$FC_STATE/nothing.py" >"$log" 2>&1 ||
-                die "the JARs of $folder could not be fetched: $(grep -m1 -E \
-                    'unresolved|Error|Exception' "$log" || tail -n 1 "$log") (all of it: $log)"
+            resolve_jars "$ivy" "$log" "the JARs of $folder" "$1" "$2"
             shift 2
         done
         mv "$ivy/jars" "$FC_STATE/$folder"

@@ -49,7 +49,9 @@ def install() -> int:
 
 def resolve(argv: list[str]) -> int:
     if os.environ.get("FAKE_IVY_STATUS"):
-        print("some lines\n:: unresolved dependency: io.delta#delta: not found\nat java.lang")
+        unresolved = ":: unresolved dependency: io.delta#delta: not found"
+        text = os.environ.get("FAKE_IVY_TEXT", unresolved)
+        print(f"some lines\n{text}\nat java.lang")
         return 1
     (ivy,) = (word.partition("=")[2] for word in argv if word.startswith("spark.jars.ivy="))
     jars = Path(ivy) / "jars"
