@@ -30,7 +30,7 @@ ROOT = HERE.parent.parent
 PAGE = ROOT / "docs" / "explanation" / "real-systems.md"
 TABLE = ROOT / "flowcontrol" / "scenario" / "measured.yaml"
 
-BEGIN, END = "<!-- made by bench/real_systems/kept.py -->\n", "<!-- end -->\n"
+BEGIN, END = "<!-- kept runs, by bench/real_systems/kept.py -->\n", "<!-- end -->\n"
 
 HEAD = (
     "| name | real one | shape | date | agree | apart: measured / emulated |\n"
