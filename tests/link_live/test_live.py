@@ -12,7 +12,7 @@ import pytest
 from flowcontrol import Link
 from flowcontrol.ledger.link_ledger import member_rows
 from flowcontrol.link.batches import is_stopped
-from flowcontrol.link.members import receivers_of, senders_of
+from flowcontrol.link.members import Receiver, receivers_of, senders_of, view_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -61,6 +61,10 @@ class Pipeline:
             done = sum(receiver.consumed.get(0, []))
             groups[receiver.group] = groups.get(receiver.group, 0) + done
         return sum(sender.written), sum(sender.released), min(groups.values(), default=0)
+
+    def receivers(self) -> list[Receiver]:
+        """Receivers that have come."""
+        return receivers_of(view_of(self.link.storage))
 
     def assert_bounded(self) -> None:
         """Assert that no row of the ledger holds more than the pool."""
@@ -203,7 +207,6 @@ def test_a_sink_that_always_fails_stops_the_source_at_the_buffers(
 def test_two_receivers_of_a_name_share_the_channels_and_another_reads_all(
     pipeline: Pipeline, events: Any, sink: Any, until: Callable[..., None]
 ) -> None:
-    events.write(1000, files=2)
     whole = type(sink)()
     halves = [type(sink)(), type(sink)()]
     queries = [
@@ -212,6 +215,9 @@ def test_two_receivers_of_a_name_share_the_channels_and_another_reads_all(
         pipeline.receive(halves[0], channels=[0, 2]),
         pipeline.receive(halves[1], channels=[1, 3]),
     ]
+    # One that comes when another has read begins behind what is gone.
+    until(lambda: len(pipeline.receivers()) == 3, *queries)
+    events.write(1000, files=2)
     until(lambda: len(whole.rows) >= 2000, *queries)
     until(lambda: sum(len(half.rows) for half in halves) >= 2000, *queries)
     whole.assert_exactly(2000)
