@@ -208,13 +208,16 @@ jars_key() {
     printf '%s\n%s\n' "$DELTA_PACKAGE" "$DELTA_EXCLUDES"
 }
 
-# Fetch packages into IVY/jars by Spark's own resolver; again if a download fails: the others stay.
+# Fetch packages into IVY/jars by Spark's own resolver. If a download fails, again without Maven's
+# own repository (~/.m2): Maven leaves POMs there without their JARs, which the resolver then misses.
 resolve_jars() { # IVY LOG WHAT PACKAGES EXCLUDES
+    local options
     : >"$FC_STATE/nothing.py"
-    for _ in 1 2 3; do
+    for options in -Dfirst=1 "-Duser.home=$1"; do
+        rm -rf "$1/cache"
         PYSPARK_PYTHON=$FC_PYTHON "$SPARK_HOME/bin/spark-submit" --master 'local[1]' \
             --conf "spark.jars.ivy=$1" --packages "$4" --exclude-packages "$5" \
-            "$FC_STATE/nothing.py" >"$2" 2>&1 && return
+            --driver-java-options "$options" "$FC_STATE/nothing.py" >"$2" 2>&1 && return
         grep -q 'download failed' "$2" || break
     done
     die "$3 could not be fetched: $(grep -m1 -E 'unresolved|Error|Exception' "$2" ||
