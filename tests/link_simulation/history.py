@@ -22,7 +22,7 @@ from .machine import BUCKET, ROOT, World
 from .queries import ConcurrentError, Query, ReceiverQuery, Row, SenderQuery
 from .scheduler import Process, Scheduler
 
-MOST_CALLS = 30_000
+MOST_CALLS = 100_000
 """Calls after which a history is stuck; one has some 700."""
 
 QUIET_S = 1.3
