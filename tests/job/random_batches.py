@@ -65,7 +65,7 @@ def batched(draw: Any, scenario: Scenario, *, is_throttled: bool = False) -> Sce
     for name in chosen:
         stages[name]["window"] = draw(windows(seconds, *form))
         stages[name].pop("selectivity", None)
-        stages[name]["record_bytes"] = draw(st.sampled_from([6000, 12_000, 200]))
+        stages[name]["record_bytes"] = draw(st.sampled_from([6000, 40_000, 12_000, 200]))
         draw(random_windows.keys_of(mapping, stages[name]))
     every = draw(st.sampled_from([1, 2, 4, 7]))
     mapping.update(time_model="spark", batch_s=round(every * scenario.live_round_us / 1e6, 6))
