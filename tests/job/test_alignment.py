@@ -23,7 +23,9 @@ from flowcontrol.trace.round_state import RoundState
 from staged_runs import run_staged
 
 
-def job(*sources: dict[str, Any], latency_ms: float = 0, round_ms: float = 100) -> Job:
+def job(
+    *sources: dict[str, Any], latency_ms: float = 0, round_ms: float = 100, **beside: Any
+) -> Job:
     """Sources before a sink; what each states of its group besides its rate."""
     stages = []
     for number, own in enumerate(sources):
@@ -41,6 +43,7 @@ def job(*sources: dict[str, Any], latency_ms: float = 0, round_ms: float = 100) 
         "options": {"taskmanager.memory.segment-size": "4kb"},
         "stages": [*stages, {"name": "sink"}],
         "edges": [{"from": stage["name"], "to": "sink"} for stage in stages],
+        **beside,
     }
     return build_physical_graph(parse_scenario(scenario))
 
@@ -210,6 +213,16 @@ def test_a_paused_source_is_probed_and_emits_nothing() -> None:
     assert source[first + 5].time.state.next_probe > source[first].time.state.next_probe
     assert source[first + 5].idle_us == 100_000
     assert source[-1].time.state.paused_us == 100_000 * sum(paused)
+
+
+def test_a_savepoint_that_stops_the_job_ends_the_pause() -> None:
+    ahead = {"event_time": {"offset_s": 3}, "emit_rate": 100}
+    stops = [{"at_s": 2, "stop": True}]
+    source = [state.task("s1").time.state for state in states(job({}, ahead, savepoints=stops))]
+    ended = [one.has_ended for one in source].index(1)
+    assert source[ended - 1].aligned.is_paused == 1
+    assert {one.aligned.is_paused for one in source[ended:]} == {0}
+    assert {one.paused_us for one in source[ended:]} == {source[ended - 1].paused_us}
 
 
 def test_what_fell_due_meanwhile_is_lost_and_no_back_pressure() -> None:

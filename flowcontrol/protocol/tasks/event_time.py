@@ -163,12 +163,14 @@ def end_time(worker: Worker, task: StreamTask) -> None:
 
 
 def stop_time(worker: Worker) -> None:
-    """Have a source give out no watermark any more, MAX_TIME neither.
+    """Have a source give out no watermark any more, MAX_TIME neither; it is not paused.
 
     ``StreamTask.endData(NO_DRAIN)``: a savepoint that stops the job does not end its event time.
+    ``SourceOperator.stop`` ends the wait for its group too.
     """
     time = worker.task_time()
     time.has_ended = 1
+    time.aligned.is_paused = 0
     time.next_probe = time.next_marker = -1
 
 
