@@ -171,9 +171,10 @@ class _Sent(NamedTuple):
 class AlignmentControl(Kept):
     """The coordinators of a job's aligned sources, beside its tasks.
 
-    Flink's ``SourceCoordinator``. At the multiples of its interval it answers with what has been
-    reported by then, and its subtasks report: what is reported at one multiple is answered at the
-    next. If an interval is shorter than a round, that is once a round.
+    Flink's ``SourceCoordinator``. It answers at the multiples of its interval with what has been
+    reported by then. Its subtasks report half an interval before: on Flink the timers of the two
+    begin apart, so that an answer is 0 to 1 interval behind its report. If an interval is shorter
+    than a round, both happen once a round.
 
     ``latency``: rounds that a message between a coordinator and a subtask takes.
     """
@@ -189,7 +190,8 @@ class AlignmentControl(Kept):
             for plan in job.stages
             if (own := alignment_of(job, plan)) is not None
         ]
-        self._turns = [own.interval_us for _, own in self._sources]
+        self._turns = [1] * len(self._sources)
+        """Of each source, in half intervals: odd ones are reports, even ones answers."""
         self._group = {task: own.group for tasks, own in self._sources for task in tasks}
         self._reports = {task: AlignedSource() for task in self._group}
         self._under_way: list[_Sent] = []
@@ -197,7 +199,10 @@ class AlignmentControl(Kept):
 
     def next_round(self) -> int:
         """Return the round before which :meth:`before_round` must be called at the latest."""
-        rounds = [-(-turn // self._round_us) for turn in self._turns]
+        rounds = [
+            -(-turn * own.interval_us // (2 * self._round_us))
+            for turn, (_, own) in zip(self._turns, self._sources, strict=True)
+        ]
         return min([*rounds, *(answer.arrives for answer in self._answers)])
 
     def before_round(self, number: int, reported: Callable[[int], int]) -> list[tuple[int, int]]:
@@ -212,8 +217,7 @@ class AlignmentControl(Kept):
         """
         self._hear(number)
         for place, source in enumerate(self._sources):
-            if self._turns[place] <= number * self._round_us:
-                self._take_turn(number, place, *source, reported)
+            self._take_turns(number, place, *source, reported)
         told = [answer for answer in self._answers if answer.arrives <= number]
         self._answers = [answer for answer in self._answers if answer.arrives > number]
         return [
@@ -227,16 +231,17 @@ class AlignmentControl(Kept):
                 note_report(self._reports[report.number], report.watermark)
         self._under_way = [report for report in self._under_way if report.arrives > number]
 
-    def _take_turn(
+    def _take_turns(
         self, number: int, place: int, tasks: range, own: Alignment, reported: Callable[[int], int]
     ) -> None:
-        """Have a coordinator answer, and its subtasks report."""
-        passed = number * self._round_us // own.interval_us
-        self._turns[place] = (passed + 1) * own.interval_us
-        group = [self._reports[task] for task, group in self._group.items() if group == own.group]
+        """Have a coordinator answer, and its subtasks report, if they are due."""
+        due = range(self._turns[place], 2 * number * self._round_us // own.interval_us + 1)
+        self._turns[place] += len(due)
         arrives = number + self.latency
-        self._answers.append(_Sent(arrives, place, allowed_watermark(group, own.max_drift_ms)))
-        for task in tasks:
+        if any(turn % 2 == 0 for turn in due[:2]):
+            group = [self._reports[task] for task, name in self._group.items() if name == own.group]
+            self._answers.append(_Sent(arrives, place, allowed_watermark(group, own.max_drift_ms)))
+        for task in tasks if any(turn % 2 == 1 for turn in due[:2]) else ():
             watermark = reported(task)
             if is_first(watermark) == 0:
                 self._under_way.append(_Sent(arrives, task, watermark))
