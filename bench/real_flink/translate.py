@@ -7,13 +7,19 @@ are those of the scenario as it was read, so that Flink and the emulation run th
 from __future__ import annotations
 
 from fractions import Fraction
+from itertools import cycle
 from typing import Any
 
 import event_time
 from placing import deployment
 
-from flowcontrol.layout.shares import weights_of_keys
-from flowcontrol.protocol.network.partitioners import channel_of_key, default_max_parallelism
+from flowcontrol.layout.shares import stream_of, weights_of, weights_of_keys
+from flowcontrol.protocol.network.partitioners import (
+    channel_of_key,
+    default_max_parallelism,
+    integer_weights,
+    smooth_round_robin,
+)
 from flowcontrol.scenario import Edge, Scenario
 from flowcontrol.scenario.request_parts import MOST_LATENCY_MS
 from flowcontrol.scenario.requests import Requests
@@ -28,6 +34,9 @@ STAMP_BYTES, KEY_BYTES = 8, 4
 
 With event time, an id as long as a key stands between them: keys at windows follow from it.
 """
+
+MOST_PICKS = 10_000
+"""Records until the keys of a subtask repeat, at most."""
 
 AT_ONCE = 1e9
 """Records/s of a stage without a rate that has stalls."""
@@ -123,8 +132,9 @@ def _work(scenario: Scenario, stage: Stage) -> dict[str, Any]:
         "service_time": stage.service_time,
         "service_time_cv": float(stage.service_time_cv or 1),
         "seed": scenario.seed,
-        "requests": None if stage.requests is None else _requests(scenario, stage.requests),
-        "key_weights": [keys_of(scenario, edge)[1] for edge in keyed(scenario, stage.name)],
+        "streams": _streams("service", stage),
+        "requests": None if stage.requests is None else _requests(scenario, stage),
+        "picks": [_picks(scenario, edge) for edge in keyed(scenario, stage.name)],
         "have_ids": scenario.has_stamps,
         "event_times": event_time.event_times(scenario, stage),
         "watermark": event_time.watermark(stage),
@@ -132,8 +142,15 @@ def _work(scenario: Scenario, stage: Stage) -> dict[str, Any]:
     }
 
 
-def _requests(scenario: Scenario, own: Requests) -> dict[str, Any]:
+def _streams(kind: str, stage: Stage) -> list[int]:
+    """Return the streams of random numbers that the subtasks draw from in the emulation."""
+    return [stream_of(f"{kind} {stage.name}/{index}") for index in range(stage.parallelism)]
+
+
+def _requests(scenario: Scenario, stage: Stage) -> dict[str, Any]:
     """Return what Flink's sink or operator may do, and what its destination does; ms and bytes."""
+    own = stage.requests
+    assert own is not None
     limiting, limit, errors, retry = own.limiting, own.limit, own.errors, own.retrying
     burst = Fraction(1) if limit is None else limit.burst_s
     most = retry.max_delay_ms
@@ -169,6 +186,7 @@ def _requests(scenario: Scenario, own: Requests) -> dict[str, Any]:
         "service_time": own.latency_distribution,
         "service_time_cv": float(own.latency_cv or 1),
         "seed": scenario.seed,
+        "streams": _streams("requests", stage),
         "record_us": float(own.per_record_ms * 1000),
         "kb_us": float(own.per_kb_ms * 1000),
         "request_errors": 0.0 if errors is None else float(errors.request),
@@ -235,6 +253,28 @@ def keys_of(scenario: Scenario, edge: Edge) -> tuple[list[str], list[float]]:
         return [str(rank) for rank in range(1, len(weights) + 1)], weights
     shares = [float(weight) for weight in edge.channel_weights or (1,) * width]
     return [_key_of(channel, width) for channel in range(width)], shares
+
+
+def _picks(scenario: Scenario, edge: Edge) -> list[int]:
+    """Return which key the records of a subtask have, one after another, until they repeat.
+
+    They go to the channels in the order of the emulation; the keys of a channel share its records.
+    """
+    width = scenario.stage(edge.receiver).parallelism
+    groups = default_max_parallelism(width)
+    names, weights = keys_of(scenario, edge)
+    places: dict[int, list[int]] = {}
+    for place, name in enumerate(names):
+        if weights[place] > 0:
+            places.setdefault(channel_of_key(name, width, groups), []).append(place)
+    turns = {}
+    for channel, own in places.items():
+        shares = integer_weights(weights[place] for place in own)
+        order = smooth_round_robin(min(sum(shares), MOST_PICKS), shares)
+        turns[channel] = cycle([own[number] for number in order])
+    shares = weights_of(edge, width) or [1] * width
+    channels = smooth_round_robin(min(sum(shares), MOST_PICKS), shares)
+    return [next(turns[channel]) for channel in channels]
 
 
 def _key_of(channel: int, width: int) -> str:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import placing
 import pytest
 import translate
 
-from flowcontrol.protocol.network.partitioners import channel_of_key, default_max_parallelism
+from flowcontrol.layout.shares import stream_of, weights_of
+from flowcontrol.protocol.network.partitioners import (
+    channel_of_key,
+    default_max_parallelism,
+    smooth_round_robin,
+)
 from flowcontrol.scenario import Scenario, parse_scenario
 from flowcontrol.scenario.given import as_scenario
 
@@ -105,14 +111,15 @@ def test_a_partitioner_keeps_its_name_and_needs_no_key(partitioner: str) -> None
     )
     job = translate.flink_job(given)
     assert job["edges"][0]["partitioner"] == partitioner
-    assert job["stages"][0]["key_weights"] == []
+    assert job["stages"][0]["picks"] == []
 
 
 def test_keys_are_those_of_the_scenario_with_their_weights() -> None:
     hashed = {"from": "read", "to": "map", "partitioner": "hash", "key_weights": {"a": 3, "b": 1}}
     job = translate.flink_job(scenario(edges=[hashed, {"from": "map", "to": "sink"}]))
     assert job["edges"][0]["keys"] == ["a", "b"]
-    assert job["stages"][0]["key_weights"] == [[3.0, 1.0]]
+    [picks] = job["stages"][0]["picks"]
+    assert Counter(picks) == {0: 3, 1: 1}
 
 
 def test_a_distribution_is_spelled_out_by_rank() -> None:
@@ -120,15 +127,31 @@ def test_a_distribution_is_spelled_out_by_rank() -> None:
     hashed = {"from": "read", "to": "map", "partitioner": "hash", "key_distribution": hot}
     job = translate.flink_job(scenario(edges=[hashed, {"from": "map", "to": "sink"}]))
     assert job["edges"][0]["keys"] == ["1", "2", "3", "4", "5"]
-    [weights] = job["stages"][0]["key_weights"]
-    assert [weight / sum(weights) for weight in weights] == pytest.approx([0.6] + [0.1] * 4)
+    [picks] = job["stages"][0]["picks"]
+    assert Counter(picks) == {0: 12, 1: 2, 2: 2, 3: 2, 4: 2}
+
+
+def test_keys_lead_records_where_the_emulation_does_and_share_a_channel_by_weight() -> None:
+    """One of two channels has a key, the other three."""
+    named = {"a": 2, "b": 1, "c": 3, "d": 2}
+    edge = {"from": "read", "to": "map", "partitioner": "hash", "key_weights": named}
+    given = scenario(edges=[edge, {"from": "map", "to": "sink"}])
+    job, groups = translate.flink_job(given), default_max_parallelism(2)
+    [picks], keys = job["stages"][0]["picks"], job["edges"][0]["keys"]
+    weights = weights_of(given.edges[0], 2)
+    assert min(weights) > 0
+    went = [channel_of_key(keys[place], 2, groups) for place in picks]
+    assert went == smooth_round_robin(sum(weights), weights)
+    assert Counter(keys[place] for place in 3 * picks) == pytest.approx(
+        {key: 3 * weight for key, weight in named.items()}, abs=1
+    )
 
 
 @pytest.mark.parametrize("partitioner", ["hash", "custom"])
 def test_shares_of_subtasks_are_keys_that_lead_there(partitioner: str) -> None:
     edge = {"from": "read", "to": "map", "partitioner": partitioner, "channel_weights": [3, 1]}
     job = translate.flink_job(scenario(edges=[edge, {"from": "map", "to": "sink"}]))
-    assert job["stages"][0]["key_weights"] == [[3.0, 1.0]]
+    assert job["stages"][0]["picks"] == [[0, 0, 1, 0]]
     keys, groups = job["edges"][0]["keys"], default_max_parallelism(2)
     assert [channel_of_key(key, 2, groups) for key in keys] == [0, 1]
 
@@ -139,7 +162,12 @@ def test_each_edge_by_key_has_a_place_of_its_own_in_the_record() -> None:
     edges = [first, {"from": "map", "to": "sink"}, second]
     job = translate.flink_job(scenario(edges=edges))
     assert [edge["key_place"] for edge in job["edges"]] == [0, 0, 1]
-    assert job["stages"][0]["key_weights"] == [[1.0], [1.0, 1.0]]
+    assert [sorted(own) for own in job["stages"][0]["picks"]] == [[0], [0, 1]]
+
+
+def test_each_subtask_draws_its_service_times_from_the_stream_of_the_emulation() -> None:
+    own = stages_of(scenario())["map"]
+    assert own["streams"] == [stream_of("service map/0"), stream_of("service map/1")]
 
 
 def test_flink_gets_the_options_of_the_scenario_and_its_network_memory_in_bytes() -> None:

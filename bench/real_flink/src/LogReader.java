@@ -17,7 +17,7 @@ final class LogReader extends Reader {
         int subtask = context.getIndexOfSubtask();
         arrivals = Stated.schedule(stage.get("arrivals").get(subtask));
         service = Stated.service(stage, subtask);
-        records = new Records(stage, subtask);
+        records = new Records(stage);
         times = EventTimes.of(stage, subtask);
         isFromArrival = stage.get("latency_from").asText().equals("arrival");
         dueNs = arrivals.when(1);

@@ -22,7 +22,7 @@ final class PacedReader extends Reader {
     PacedReader(JsonNode stage, int subtask) {
         schedule = Stated.schedule(stage.get("rates").get(subtask));
         work = new Work(stage, subtask);
-        records = new Records(stage, subtask);
+        records = new Records(stage);
         times = EventTimes.of(stage, subtask);
         next = work.next();
         dueNs = schedule.when(next);

@@ -17,13 +17,19 @@ final class Records {
 
     private final int payloadBytes;
     private final boolean haveIds;
-    private final List<Picks> keys = new ArrayList<>();
+    /** For each edge by key: which key the records have, in turn. */
+    private final List<int[]> picks = new ArrayList<>();
+    private int made;
 
-    Records(JsonNode stage, int subtask) {
+    Records(JsonNode stage) {
         payloadBytes = stage.get("payload_bytes").asInt();
         haveIds = stage.get("have_ids").asBoolean();
-        for (JsonNode weights : stage.get("key_weights")) {
-            keys.add(new Picks(weights, subtask));
+        for (JsonNode own : stage.get("picks")) {
+            int[] places = new int[own.size()];
+            for (int i = 0; i < places.length; i++) {
+                places[i] = own.get(i).asInt();
+            }
+            picks.add(places);
         }
     }
 
@@ -40,9 +46,10 @@ final class Records {
         if (haveIds) {
             buffer.putInt(id);
         }
-        for (Picks key : keys) {
-            buffer.putInt(key.next());
+        for (int[] own : picks) {
+            buffer.putInt(own[made % own.length]);
         }
+        made = made == Integer.MAX_VALUE ? 0 : made + 1;
         return record;
     }
 

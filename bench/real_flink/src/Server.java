@@ -43,7 +43,7 @@ final class Server extends RichFlatMapFunction<byte[], byte[]> {
         processed = PROCESSED.computeIfAbsent(name + "/" + subtask, key -> new AtomicLong());
         latencies = Latencies.of(name, subtask);
         service = Stated.service(stage, subtask);
-        records = new Records(stage, subtask);
+        records = new Records(stage);
         isSink = stage.get("is_sink").asBoolean();
         hasRequests = !stage.get("requests").isNull();
         hasWindow = !stage.get("window").isNull();

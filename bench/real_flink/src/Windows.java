@@ -125,7 +125,7 @@ final class Windows<W extends Window> extends ProcessWindowFunction<Long, byte[]
         JsonNode stage = new ObjectMapper().readTree(stated);
         int subtask = getRuntimeContext().getTaskInfo().getIndexOfThisSubtask();
         figures = WindowFigures.begin(stage.get("name").asText(), subtask);
-        records = new Records(stage, subtask);
+        records = new Records(stage);
         isSink = stage.get("is_sink").asBoolean();
         isPurged = !stage.get("window").get("accumulate").asBoolean();
     }
