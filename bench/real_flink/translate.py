@@ -22,7 +22,6 @@ from flowcontrol.protocol.network.partitioners import (
 )
 from flowcontrol.scenario import Edge, Scenario
 from flowcontrol.scenario.request_parts import MOST_LATENCY_MS
-from flowcontrol.scenario.requests import Requests
 from flowcontrol.scenario.schedule import Schedule
 from flowcontrol.scenario.stage_models import Stage
 
