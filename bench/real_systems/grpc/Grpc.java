@@ -50,7 +50,7 @@ public final class Grpc {
         });
         source.setDaemon(true);
         source.start();
-        Run.toEnd(GrpcUtil.IMPLEMENTATION_VERSION);
+        Run.toEnd("gRPC " + GrpcUtil.IMPLEMENTATION_VERSION);
     }
 
     /** Starts the server of a stage, which asks for one record at a time; returns its address. */

@@ -27,7 +27,7 @@ public final class PollLoop {
         Run.start();
         topic.start();
         thread.start();
-        Run.toEnd(AppInfoParser.getVersion());
+        Run.toEnd("Kafka " + AppInfoParser.getVersion());
     }
 
     private static void read(KafkaConsumer<byte[], byte[]> consumer, String[] names) {

@@ -50,7 +50,7 @@ public final class StreamThread {
         WARM.await();
         Run.start();
         topic.start();
-        Run.toEnd(AppInfoParser.getVersion());
+        Run.toEnd("Kafka " + AppInfoParser.getVersion());
     }
 
     /** Counts what a poll brings into the buffer of the task. */

@@ -49,6 +49,6 @@ public final class Pekko {
         }
         Run.start();
         stream.runWith(Sink.ignore(), system);
-        Run.toEnd(Version.current());
+        Run.toEnd("Pekko " + Version.current());
     }
 }

@@ -28,6 +28,6 @@ public final class Reactor {
         }
         Run.start();
         stream.subscribe();
-        Run.toEnd(Flux.class.getPackage().getImplementationVersion());
+        Run.toEnd("Reactor " + Flux.class.getPackage().getImplementationVersion());
     }
 }

@@ -68,7 +68,7 @@ public final class DirectStream {
         Thread.sleep(intervalMs - System.currentTimeMillis() % intervalMs);
         Run.start();
         topic.start();
-        Run.toEnd(spark.version());
+        Run.toEnd("Spark " + spark.version());
     }
 
     private static JavaStreamingContext stream(

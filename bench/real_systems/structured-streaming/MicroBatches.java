@@ -76,7 +76,7 @@ public final class MicroBatches {
         awaitTick(job.whole("interval_ms"));
         Run.start();
         topic.start();
-        Run.toEnd(spark.version());
+        Run.toEnd("Spark " + spark.version());
     }
 
     /** Has batches run, so that none of those that count loads a class. */
