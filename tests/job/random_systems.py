@@ -36,6 +36,7 @@ def systems(draw: Any, transport: str, round_ms: float) -> SystemSpec:
         "bdp_window": {
             "initial": slots * 1000,
             "most": draw(st.sampled_from([slots * 1000, 10**5])),
+            "share": draw(st.sampled_from([0, 0.25, 0.5, 1])),
         },
         "push_quota": {
             "writer_bytes": draw(st.sampled_from([1, 20_000])),

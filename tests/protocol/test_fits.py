@@ -188,7 +188,8 @@ BY_HAND = {
     rounds.whole_records, rounds.append_whole_records,
     service.work_by, service.first_us_at, service.service_work,
     partition_kinds.redistribute, debloating.debloat, rate_window._next_grant, bdp_window._measure,
-    bdp_window.next_window, throttled_source.after_emitting, tcp.close_buffer,
+    bdp_window.next_window, bdp_window._next_grant, throttled_source.after_emitting,
+    tcp.close_buffer,
     transport.fill_message, barrier_buffer.use_disk,
     operators.on_selected, pacing.spend, reading.written_us, barriers.begin_cut,
     event_time.begin_event,
@@ -211,6 +212,7 @@ NOT_IN_A_RUN = {
     partitioners.smooth_round_robin, partitioners.integer_weights, rows.fifo,
     half_return_credit._parameters, hop_hysteresis._parameters, Given.rounds,
     window_entries.further_of, push_quota._parameters, push_quota.writer_budget,
+    bdp_window._parameters,
 }  # fmt: skip
 """What is worked out before a run, or beside it, in Python's own integers."""
 

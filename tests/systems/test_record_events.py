@@ -67,7 +67,7 @@ VALUES: dict[str, dict[str, float]] = {
     "batched_credit": {"slots": 10, "lot": 4, "barriers": 1},
     "cumulative_credit": {"credit": 10, "mark": 5},
     "rate_window": {"unit": 1560, "initial_units": 1, "multiplier": 1, "period_ms": 100},
-    "bdp_window": {"initial": 1000, "most": 4000},
+    "bdp_window": {"initial": 1000, "most": 4000, "share": 0},
     "unbounded": {"heap_bytes": 1e6},
     "push_quota": {
         "writer_bytes": 4000,

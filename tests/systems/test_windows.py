@@ -216,3 +216,18 @@ def test_a_channel_s_row_keeps_the_highest_bandwidth_so_that_an_equal_one_is_equ
         state.window = 1000
         now += 2
     assert windows == [2000, 2 * sample]
+
+
+# gRPC for Java, a window of ten records: processed, then granted.
+LOTS = [(1, 10), (4, 10), (5, 15), (9, 15), (10, 20), (10, 20), (17, 27)]
+
+
+@pytest.mark.holds("bdp_window", "rules", "lots of a window by hand from Netty")
+def test_a_window_goes_back_once_half_of_it_was_taken():
+    rules, state = bdp_window.RULES, g.ChannelGrant()
+    values = rules.parameters(g.Given({"initial": 1000, "most": 1000, "share": 0.5}, 1000))
+    channel = InputChannel(announced=rules.first_grant(values, state, 100))
+    for processed, granted in LOTS:
+        channel.processed = processed
+        channel.announced = rules.next_grant(values, state, channel, g.RoundEnd(0, 0, 100))
+        assert channel.announced == granted

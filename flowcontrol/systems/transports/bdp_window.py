@@ -3,6 +3,9 @@
 ``bdp_estimator.go`` of gRPC for Go: ``bwCurrent == bwMax`` once the maximum has taken the sample
 in, so a bandwidth that equals the highest counts. gRPC's C++ core differs: there it must be a new
 high. The window only grows.
+
+What was taken goes back in lots, a share of the window: a quarter in Go (``inFlow.onRead``), half
+in Java (``DefaultHttp2LocalFlowController`` of Netty).
 """
 
 from flowcontrol.protocol.service import MOST
@@ -50,6 +53,8 @@ def next_window(
     return window, trip_s, highest, samples
 
 
+MILLIONTHS = 1_000_000
+
 HIGHEST = float(MOST)
 """Bandwidth that is kept at the most, bytes/s."""
 
@@ -85,7 +90,11 @@ def _measure(
 
 
 def _parameters(given: t.Given) -> t.RecordTransport:
-    return t.RecordTransport(slots=given.whole("initial"), most=given.whole("most"))
+    return t.RecordTransport(
+        slots=given.whole("initial"),
+        most=given.whole("most"),
+        share=round(given.values["share"] * MILLIONTHS),
+    )
 
 
 def _first_grant(transport: t.RecordTransport, state: t.ChannelGrant, record_bytes: int) -> int:
@@ -97,7 +106,10 @@ def _next_grant(
     transport: t.RecordTransport, state: t.ChannelGrant, channel: InputChannel, end: t.RoundEnd
 ) -> int:
     _measure(transport, state, channel.arrived, end.now, end.record_bytes)
-    return max(channel.announced, channel.processed + max(1, state.window // end.record_bytes))
+    size = max(1, state.window // end.record_bytes)
+    lot = max(1, int(size * (transport.share / MILLIONTHS)))
+    granted = channel.processed + size
+    return granted if granted >= channel.announced + lot else channel.announced
 
 
 def _next_look(transport: t.RecordTransport, state: t.ChannelGrant, end: t.RoundEnd) -> int:

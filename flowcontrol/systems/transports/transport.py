@@ -30,6 +30,7 @@ class RecordTransport:
     multiplier: int = 0  # Periods that a window is to last
     period: int = 0  # Rounds between two packets of flow control
     most: int = 0  # Bytes from which a window does not grow
+    share: int = 0  # Share of a window that is returned at a time, millionths
     high: int = 0  # Mark above which senders stop, millionths of the slots
     low: int = 0  # Mark below which they go on, millionths of the slots
     check: int = 0  # Rounds between two looks at the overflow; 0: marks
