@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import random_flink
 from drawing import draw
@@ -9,6 +11,8 @@ from random_flink import Kept, Tally, agree
 from refusals import check
 
 from flowcontrol.scenario import parse_scenario
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "explanation" / "real-flink.md"
 
 
 @pytest.mark.parametrize("version", ["1.20.1", "2.3.0"])
@@ -49,3 +53,21 @@ def test_kept_runs_are_read_as_they_were_written(tmp_path, monkeypatch) -> None:
     random_flink.keep("any", {1: own})
     assert random_flink.kept("any") == {1: own}
     assert random_flink.kept("none") == {}
+
+
+def test_the_kept_jobs_are_those_of_their_seeds() -> None:
+    """But for the places that Flink gave the subtasks."""
+    found = random_flink.kept("1.20.1")
+    assert len(found) >= 30
+    for seed, own in found.items():
+        drawn = draw(seed, "1.20.1")
+        for stage, placed in zip(drawn["stages"], own.stated["stages"], strict=True):
+            assert {**placed, "placement": stage["placement"]} == stage
+        assert {**own.stated, "stages": drawn["stages"]} == drawn
+
+
+@pytest.mark.long
+def test_the_page_says_how_often_the_kept_jobs_agree(capsys: pytest.CaptureFixture[str]) -> None:
+    assert random_flink.main(["--kept"]) == 0
+    _, head, table = capsys.readouterr().out.partition("figure  ")
+    assert head + table.rstrip() in PAGE.read_text(encoding="utf-8")
