@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from flowcontrol.systems.throttles import global_hysteresis as g
 from flowcontrol.systems.transports import hop_hysteresis as h
+from flowcontrol.systems.transports.transport import Given
 
 # Storm 1, 1024 slots: on at 921 and above, off at 409 and below.
 STORM_1 = [
@@ -153,38 +154,41 @@ def test_the_marks_of_jstorm_are_strict():
     assert h.is_on(1, 20, 0, 100, 0.8, 0.2) == 1
 
 
-# Storm 2: tuples in the overflow, whether it looks; then the flag.
+# Storm 2, a queue of 4: tuples in it and in its overflow, whether it looks; then the flag.
 STORM_2 = [
     ((0, 1), 0),
-    ((0, 0), 0),
-    ((1, 0), 1),  # the first one sets it
-    ((0, 0), 1),  # empty again, but nobody looks
-    ((0, 0), 1),
-    ((0, 1), 0),
-    ((0, 1), 0),
-    ((0, 0), 0),
-    ((5, 1), 1),  # set while it looks
-    ((4, 1), 1),
+    ((4, 0), 0),
+    ((4, 1), 0),  # full, and nothing behind it
+    ((5, 0), 1),  # the first one in the overflow sets it
+    ((4, 0), 1),
+    ((4, 1), 1),  # the queue is taken first: what is behind it still is
     ((1, 1), 1),  # one is not none
-    ((1, 0), 1),
+    ((0, 0), 1),  # empty, but nobody looks
     ((0, 1), 0),
+    ((0, 1), 0),
+    ((3, 0), 0),
+    ((9, 1), 1),  # set while it looks
+    ((5, 1), 1),
+    ((4, 1), 1),
+    ((2, 0), 1),
+    ((0, 1), 0),
+    ((1, 1), 0),
     ((10_000, 0), 1),
     ((20_000, 1), 1),
-    ((0, 0), 1),
-    ((3, 0), 1),
-    ((0, 0), 1),
     ((3, 1), 1),
+    ((0, 0), 1),
     ((0, 1), 0),
-    ((0, 0), 0),
 ]
 
 
 @pytest.mark.holds("hop_hysteresis", "rules", "Storm 2.8.8's flag by hand")
-def test_storm_2_clears_its_flag_when_it_looks():
+def test_storm_2_clears_its_flag_when_it_looks_and_nothing_waits():
     assert len(STORM_2) >= 20
-    state = 0
-    for step, ((overflow, is_check), expected) in enumerate(STORM_2):
-        state = h.is_flagged(state, overflow, is_check)
+    rules, state = h.RULES, 0
+    values = {"slots": 4, "check_ms": 2, "high": 0.8, "low": 0.2, "cache_bytes": 0}
+    transport = rules.parameters(Given(values, 1000))
+    for step, ((queued, is_check), expected) in enumerate(STORM_2):
+        state = rules.is_held(transport, state, queued, is_check)
         assert state == expected, step
 
 

@@ -1,8 +1,9 @@
 """A switch per hop: the receiver's queue stops and resumes its senders.
 
 JStorm 2.2 and later (``NettyServerFlowCtrlHandler``): marks of the fill, strictly above and
-strictly below. Storm 2 (``BackPressureTracker``): a flag that is set when a tuple goes to the
-overflow and cleared, when it is looked at every 50 ms, once the overflow is empty.
+strictly below. Storm 2 (``BackPressureTracker``, ``JCQueue``): a flag that is set when a tuple goes
+to the overflow and cleared, when it is looked at every 50 ms, once the overflow is empty. The
+overflow is taken behind the whole queue, and until then tuples go nowhere else.
 """
 
 from flowcontrol.protocol.network.credit_rules import credit_of
@@ -22,16 +23,18 @@ def is_on(was: int, queued: int, cached: int, slots: int, high: float, low: floa
     return 0 if queued < low * slots and cached == 0 else 1
 
 
-def is_flagged(was: int, overflow: int, is_check: int) -> int:
+def is_flagged(was: int, queued: int, slots: int, is_check: int) -> int:
     """Return whether Storm 2's receiver has a task under pressure.
 
+    What overflows is taken behind the whole queue, so the overflow is empty once nothing waits.
+
     - ``was``: whether it has.
-    - ``is_check``: 1 every ``topology.backpressure.check.millis``: only then it is cleared, and
-      however full the queue itself is.
+    - ``queued``: tuples in the queue and in the overflow.
+    - ``is_check``: 1 every ``topology.backpressure.check.millis``: only then it is cleared.
     """
-    if overflow > 0:
+    if queued > slots:
         return 1
-    return 0 if is_check == 1 else was
+    return 0 if is_check == 1 and queued == 0 else was
 
 
 MILLIONTHS = 1_000_000
@@ -53,9 +56,9 @@ def _first_grant(transport: t.RecordTransport, state: t.ChannelGrant, record_byt
 
 def _is_held(transport: t.RecordTransport, was: int, queued: int, now: int) -> int:
     slots = transport.slots
-    overflow = max(0, queued - slots)
     if transport.check > 0:
-        return is_flagged(was, overflow, 1 if (now + 1) % transport.check == 0 else 0)
+        return is_flagged(was, queued, slots, 1 if (now + 1) % transport.check == 0 else 0)
+    overflow = max(0, queued - slots)
     high, low = transport.high / MILLIONTHS, transport.low / MILLIONTHS
     return is_on(was, queued - overflow, overflow, slots, high, low)
 
