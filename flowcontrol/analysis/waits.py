@@ -174,7 +174,7 @@ def most_behind_s(samples: Panel, scenario: Scenario) -> float:
         return most_s
     values = scenario.system.throttle_values
     most_s += values["interval_ms"] / _MS_PER_S
-    if overhead_ms := values.get("overhead_ms", 0):
+    if overhead_ms := values.get("overhead_ms", 0) + values.get("start_ms", 0):
         busy = max(_busy(samples, stage.name) for stage in scenario.stages)
         most_s += overhead_ms / _MS_PER_S / (1 - busy if busy < FULL else 1)
     if least := values.get("min_records", 0):

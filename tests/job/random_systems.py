@@ -71,12 +71,17 @@ def throttled(draw: Any, throttle: str, round_ms: float = 100) -> SystemSpec:
             "delay_off_ms": draw(st.sampled_from([0, 300])),
         },
         "stepwise_sleep": {"slots": few, "interval_ms": 100, "samples": 2},
-        "pid_rate": {"interval_ms": interval, "min_rate": few},
+        "pid_rate": {
+            "interval_ms": interval,
+            "min_rate": few,
+            "start_ms": draw(st.sampled_from([0, 150])),
+        },
         "static_admission": {
             "interval_ms": draw(st.sampled_from([0, interval])),
             "max_records": draw(st.sampled_from([0, few])),
             "min_records": draw(st.sampled_from([0, 5])),
             "max_delay_ms": 500,
+            "start_ms": draw(st.sampled_from([0, 150])),
         },
         "long_batches": {"batch_ms": interval, "overhead_ms": draw(st.sampled_from([0, 200]))},
         "aimd_rate": {"min_rate": few, "max_rate": 500, "late_ms": 300, "cooldown_ms": 300},

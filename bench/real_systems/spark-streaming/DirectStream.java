@@ -19,7 +19,7 @@ import org.apache.spark.streaming.scheduler.StreamingListenerBatchCompleted;
 /** DStreams: the direct stream from a topic, its rate by the PID; stages in the task of a batch. */
 public final class DirectStream {
 
-    private static final int WARM_BATCHES = 20;
+    private static final int WARM_BATCHES = 150;
 
     private static volatile long warm;
     /** Records of the batch that begins, until its first one is read. */

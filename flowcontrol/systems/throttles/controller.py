@@ -178,25 +178,37 @@ class Batches(Controller):
     """Admit a batch, wait until the job is empty, admit the next.
 
     A batch is done at the end of the first round at which all its records were emitted and nothing
-    is unfinished in the job; so it takes a round at least.
+    is unfinished in the job; so it takes a round at least. Its first record is emitted after
+    ``start_ms``, when it begins already.
+
+    - ``admitted``: what all batches that have begun have of each source.
+    - ``opened``: what the sources may emit of it.
     """
 
-    _kept: ClassVar[tuple[str, ...]] = ("admitted", "is_running", "begun_us")
+    _kept: ClassVar[tuple[str, ...]] = ("admitted", "opened", "is_running", "begun_us")
 
     def __init__(self, settings: ControllerSettings) -> None:
         super().__init__(settings)
+        self._start_us = round(settings.values["start_ms"] * 1000)
         self.admitted: list[int] = []
+        self.opened: list[int] = []
         self.is_running = False
         self.begun_us = 0
 
     @property
     def wants_empty(self) -> bool:
-        """True while a batch runs."""
-        return self.is_running
+        """True while the records of a batch are under way."""
+        return self.is_running and self.opened == self.admitted
+
+    def next_look_us(self) -> int:
+        """Return the next look, or when the first record of a batch is due, if that is sooner."""
+        if self.opened == self.admitted:
+            return self.look_us
+        return min(self.look_us, self.begun_us + self._start_us)
 
     def first(self, sources: Sequence[SourceObservation]) -> list[Command]:
         """Let nothing be emitted before the first batch."""
-        self.admitted = [0] * len(sources)
+        self.admitted = self.opened = [0] * len(sources)
         return self._commands()
 
     def observe(self, job: JobObservation) -> list[Command]:
@@ -205,6 +217,8 @@ class Batches(Controller):
             self.is_running = False
             self._end(job)
         self._form(job)
+        if job.now_us >= self.begun_us + self._start_us:
+            self.opened = self.admitted
         return self._commands()
 
     def _is_done(self, job: JobObservation) -> bool:
@@ -217,7 +231,7 @@ class Batches(Controller):
         self.begun_us = now_us
 
     def _commands(self) -> list[Command]:
-        return [Command(0, 0, most) for most in self.admitted]
+        return [Command(0, 0, most) for most in self.opened]
 
     @abstractmethod
     def _end(self, job: JobObservation) -> None:

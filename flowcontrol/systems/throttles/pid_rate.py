@@ -11,6 +11,7 @@ Where this differs from Spark:
 - A batch ends at the end of the round in which the job is empty. If that is also the end of an
   interval, the new rate already holds for the batch that is formed then; in Spark either may be
   first by a hair.
+- What a batch costs beside its records is one figure, ``start_ms``, before the first of them.
 - An empty batch is not queued. Spark runs it in next to no time, and its estimator ignores it.
 - Every source subtask is a partition, all of one stream: one rate is shared over them all.
 """

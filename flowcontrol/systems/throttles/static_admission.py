@@ -8,8 +8,9 @@ tick: only a poll of an empty log waits so long, and the first record ends it.
 
 Where this differs from Spark:
 
-- What a batch costs beside its records, planning and two logs, is one figure, ``overhead_ms``, at
-  its end. It is 0 by default; rounds stand for it then, since a batch takes one at least.
+- What a batch costs beside its records is two figures: ``start_ms``, from the end offsets to its
+  first record, and ``overhead_ms`` behind its last. Both are 0 by default; rounds stand for them
+  then, since a batch takes one at least.
 - Without a trigger interval the log is looked at again after a round; Spark waits 10 ms.
 - The first look is at the end of the first round, or of the first interval: Spark's is at the very
   start, when nothing is there yet.

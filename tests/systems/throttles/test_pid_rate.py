@@ -73,6 +73,19 @@ def test_a_rate_per_partition_holds_before_any_result(run, toy):
     assert toy.grown(job) == [(second * 1000, 300) for second in range(1, 6)]
 
 
+def test_the_start_of_a_batch_is_part_of_what_its_records_took():
+    """A batch of 400 at 1000/s and 100 ms before them: the rate is 800/s."""
+    made = controller(start_ms=100)
+    made.first(sources((0, 0)))
+    for second in (1, 2):
+        emitted = 400 * (second - 1)
+        assert look(made, second, (emitted, 400)) == [emitted]
+        assert (made.next_look_us(), made.wants_empty) == (second * 1_000_000 + 100_000, False)
+        assert look(made, second + 0.1, (emitted, 450)) == [emitted + 400]
+        assert look(made, second + 0.5, (emitted + 400, 600)) == [emitted + 400]
+    assert made.published == 800
+
+
 def test_nothing_is_emitted_before_the_first_batch():
     made = controller()
     assert [command.admitted for command in made.first(sources((0, 0), (0, 0)))] == [0, 0]

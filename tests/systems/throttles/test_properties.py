@@ -26,9 +26,9 @@ ABOVE = {"map": ["a"], "sink": ["a", "b"]}
 VALUES = {
     "global_hysteresis": {"slots": 100, "check_ms": 100, "delay_on_ms": 230, "delay_off_ms": 70},
     "stepwise_sleep": {"slots": 100, "interval_ms": 50, "samples": 2, "sample_rate": 0.5},
-    "pid_rate": {"interval_ms": 200, "derivative": 0.01},
+    "pid_rate": {"interval_ms": 200, "derivative": 0.01, "start_ms": 50},
     "static_admission": {"interval_ms": 100, "max_records": 70, "min_records": 20,
-                         "max_delay_ms": 300},
+                         "max_delay_ms": 300, "start_ms": 70},
     "long_batches": {"batch_ms": 400, "overhead_ms": 150},
     "aimd_rate": {"interval_ms": 100, "window_ms": 300, "late_ms": 200, "cooldown_ms": 150},
     "frontier_lag": {"interval_ms": 100, "lag": 2},

@@ -83,6 +83,21 @@ def test_shares_are_rounded_as_kafkas_are():
     assert look(made, 10, (0, 1), (0, 10), (0, 90), (0, 0), (0, 899)) == [1, 1, 9, 0, 89]
 
 
+def test_a_batch_is_planned_before_its_first_record():
+    """What comes meanwhile is of the next batch, and the trigger counts from the plan."""
+    made = controller(start_ms=50, overhead_ms=30)
+    made.first(sources((0, 0)))
+    assert look(made, 10, (0, 7)) == [0]
+    assert (made.next_look_us(), made.wants_empty) == (60_000, False)
+    assert look(made, 50, (0, 9)) == [0]
+    assert look(made, 60, (0, 9)) == [7]
+    assert (made.next_look_us(), made.wants_empty) == (NEVER, True)
+    assert look(made, 70, (7, 3)) == [7]  # done
+    assert made.next_look_us() == 100_000
+    assert look(made, 100, (7, 4)) == [7]
+    assert look(made, 150, (7, 6)) == [11]
+
+
 def test_when_it_looks():
     made = controller()
     assert (made.next_look_us(), made.wants_empty) == (10_000, False)
