@@ -387,17 +387,22 @@ class CheckpointControl(Kept):
         self.fail(at, range(self._count))
         self.coordinator.take_actions()  # nobody is there to tell them
 
-    def recover(self, at: int, tasks: Iterable[int]) -> None:
+    def recover(self, at: int, tasks: Iterable[int], since: int | None = None) -> None:
         """Note before a round that tasks begin anew from the latest completed checkpoint.
 
-        What they said in the attempt before, and has not arrived, is fenced.
+        What they said in the attempt before, and has not arrived, is fenced. Flink starts the
+        interval when the job is RUNNING, ``since``: as it begins to restore, by default now. A
+        checkpoint that falls due while tasks restore is left out.
         """
         again = set(tasks)
         self.fence(at, again)
         latest = self.coordinator.next_id - 1
         for task in again:
             self._handled[task] = latest
-        self.coordinator.recover(at * self._round_us, sorted(again), self._first_delay)
+        first = self._first_delay
+        if first is not None and since is not None:
+            first -= (at - since) * self._round_us % first
+        self.coordinator.recover(at * self._round_us, sorted(again), first)
 
     def restored_bytes(self, checkpoint: int, tasks: Iterable[int]) -> dict[int, tuple[int, int]]:
         """Return what tasks read of a checkpoint: data in flight, and state; bytes."""

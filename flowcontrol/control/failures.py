@@ -368,7 +368,8 @@ class FailureControl(Kept):
         self.watcher.stopped(number, dead)
         self._restoring.difference_update(own.tasks)
         if self._checkpoints is not None:
-            self._checkpoints.recover(number, own.tasks)
+            begun = max(one.restarted for one in self.restarts)
+            self._checkpoints.recover(number, own.tasks, begun)
         self._catch_up(number, own)
 
     def _catch_up(self, number: int, own: Restart) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import settings
 
@@ -93,3 +95,48 @@ def test_what_a_task_has_sent_arrives_though_it_fails_as_another_region_restarts
         }
     )
     clocks.compare(build_physical_graph(scenario, round_us=7_000))
+
+
+def restarts_of(failed_s: float, **keys: Any) -> tuple[dict[str, Any], Any]:
+    """A log of 300/s of which the job can do 500/s: its one restart, and its checkpoints."""
+    options = {
+        "execution.checkpointing.interval": "5s",
+        "execution.buffer-timeout.interval": "100ms",
+        "restart-strategy.type": "fixed-delay",
+        "restart-strategy.fixed-delay.delay": "2s",
+    }
+    scenario = parse_scenario(
+        {
+            "schema": 1,
+            "name": "restarting",
+            "duration_s": 30,
+            "round_ms": 10,
+            "sample_interval_s": 1,
+            "options": options,
+            "failures": [{"at_s": failed_s, "stage": "map", "subtask": 0}],
+            "stages": [
+                {"name": "source", "arrival_rate": 300, "emit_rate": 900, "record_bytes": 200},
+                {"name": "map", "service_rate": 500, "state": {"bytes": 3_000_000}},
+                {"name": "sink"},
+            ],
+            "edges": [
+                {"from": "source", "to": "map", "partitioner": "rebalance"},
+                {"from": "map", "to": "sink", "partitioner": "rebalance"},
+            ],
+            **keys,
+        }
+    )
+    tables = run_job(build_physical_graph(scenario, round_us=10_000)).tables
+    [restart] = tables["restarts"].to_pylist()
+    return restart, tables["checkpoints"].to_pandas()
+
+
+@pytest.mark.parametrize(("bytes_per_s", "after_s"), [(1_000_000, 5), (500_000, 10)])
+def test_the_interval_counts_from_the_begin_of_the_restore(
+    bytes_per_s: int, after_s: float
+) -> None:
+    """The job is RUNNING before its tasks are; what falls due while they restore is left out."""
+    restart, found = restarts_of(12, cluster={"restore_bytes_per_s": bytes_per_s})
+    assert restart["running_s"] - restart["restarted_s"] == pytest.approx(3e6 / bytes_per_s, 0.05)
+    first_s = found["triggered_s"][found["triggered_s"] > 12].iloc[0]
+    assert first_s == pytest.approx(restart["restarted_s"] + after_s, abs=0.02)
