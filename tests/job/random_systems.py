@@ -66,6 +66,7 @@ def throttled(draw: Any, throttle: str, round_ms: float = 100) -> SystemSpec:
     stated: dict[str, dict[str, float]] = {
         "global_hysteresis": {
             "slots": few,
+            "takes_all": draw(st.sampled_from([0, 1])),
             "check_ms": draw(st.sampled_from([0, 100])),
             "delay_on_ms": draw(st.sampled_from([0, 300])),
             "delay_off_ms": draw(st.sampled_from([0, 300])),

@@ -54,10 +54,10 @@ def test_the_list(capsys):
 def test_a_system_with_its_parameters(capsys):
     assert main(["systems", "storm", "pulsar"]) == 0
     out = capsys.readouterr().out
-    assert "storm-1: Storm 1.2.3" in out
+    assert "storm-1: Storm 1.1.3" in out
     assert "high = 0.90  backpressure.disruptor.high.watermark: at it a queue claims" in out
     assert "slots = 1,000 records  receiverQueueSize" in out
-    assert "https://github.com/apache/storm/tree/v1.2.3" in out
+    assert "https://github.com/apache/storm/tree/v1.1.3" in out
 
 
 OWN_WORDS = {

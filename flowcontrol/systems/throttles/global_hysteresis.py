@@ -42,6 +42,18 @@ def is_pressed(was: int, queued: int, overflow: int, high: int, low: int) -> int
     return 0 if waiting <= low else 1
 
 
+def batch_of(first: int, end: int, taken: int, arrived: int) -> tuple[int, int]:
+    """Return the batch that a queue's consumer is at: its first tuple, and the one behind its last.
+
+    Storm 1's takes all that is there, and a tuple counts until the whole batch is done
+    (``DisruptorQueue.consumeBatchToCursor``), so the high mark is met before so many wait.
+
+    - ``first``, ``end``: the batch when it was last looked at.
+    - ``taken``, ``arrived``: tuples that the consumer has begun with so far, and that came.
+    """
+    return (first, end) if taken < end else (taken, arrived)
+
+
 def streak(count: int, is_above: int) -> int:
     """Return how many times in a row a mark was met; Heron wants more than 3."""
     return count + 1 if is_above == 1 else 0
@@ -93,7 +105,7 @@ class GlobalHysteresis(c.Controller):
     if ``high_bytes`` is positive.
     """
 
-    _kept = ("claims", "met", "written_ms", "said", "heard", "pending")
+    _kept = ("claims", "met", "batches", "written_ms", "said", "heard", "pending")
 
     def __init__(self, settings: c.ControllerSettings) -> None:
         super().__init__(settings, "check_ms")
@@ -106,11 +118,13 @@ class GlobalHysteresis(c.Controller):
             slots = int(values["slots"])
             self._high, self._low = mark(values["high"], slots), mark(values["low"], slots)
         self._consecutive = int(values["consecutive"])
+        self._takes_all = values["takes_all"] == 1
         self._delay_us = [round(values[f"delay_{to}_ms"] * 1000) for to in ("off", "on")]
         self._update_ms = int(values["update_ms"])
         self._timeout_ms = int(values["timeout_ms"])
         self.claims: list[int] = []
         self.met: list[int] = []
+        self.batches: list[list[int]] = []  # of each consumer, and how many had come
         self.written_ms: list[int] = []
         self.said = self.heard = 0
         self.pending: list[list[int]] = []  # when the sources hear, and what
@@ -137,6 +151,7 @@ class GlobalHysteresis(c.Controller):
         if not self.claims:
             self.claims = [0] * len(job.tasks)
             self.met = [0] * len(job.tasks)
+            self.batches = [[0, 0, 0]] * len(job.tasks)
             self.written_ms = [-1] * len(job.tasks)
         now_ms = job.now_us // 1000
         for number, task in enumerate(job.tasks):
@@ -154,8 +169,11 @@ class GlobalHysteresis(c.Controller):
     def _claim(self, number: int, task: c.TaskObservation, now_ms: int) -> None:
         """Let a queue claim pressure, repeat its claim or take it back."""
         waiting = task.queued_bytes if self._by_bytes else task.queued
-        self.met[number] = streak(self.met[number], 1 if waiting >= self._high else 0)
         was = self.claims[number]
+        if self._takes_all:
+            population = self._population(number, task)
+            waiting = population if was == 0 else waiting
+        self.met[number] = streak(self.met[number], 1 if waiting >= self._high else 0)
         claims = is_claimed(
             was, waiting, self._high, self._low, self.met[number], self._consecutive
         )
@@ -167,6 +185,14 @@ class GlobalHysteresis(c.Controller):
         elif claims == 0 and was == 1:
             self.written_ms[number] = -1
             self._hear("relief", task)
+
+    def _population(self, number: int, task: c.TaskObservation) -> int:
+        """Return the tuples of a queue that count for its high mark; 0 if none came to meet it."""
+        first, end, had_come = self.batches[number]
+        arrived = task.taken + task.queued
+        first, end = batch_of(first, end, task.taken, arrived)
+        self.batches[number] = [first, end, arrived]
+        return arrived - first if arrived > had_come else 0
 
 
 CONTROLLER = GlobalHysteresis

@@ -54,11 +54,14 @@ class Phase:
 
 
 class Run:
-    """A run of the experiment under one preset."""
+    """A run of the experiment under one preset; ``changed``: a parameter of its throttle."""
 
-    def __init__(self, system: str) -> None:
+    def __init__(self, system: str, *changed: tuple[str, float]) -> None:
         base = varied_base(CONF / "experiment.yaml", CHANGES)
-        self.scenario: Scenario = scenario_of(base, system)
+        own = scenario_of(base, system)
+        values = {**own.system.throttle_values, **dict(changed)}
+        spec = own.system.model_copy(update={"throttle_values": values})
+        self.scenario: Scenario = own.model_copy(update={"system": spec})
         job = build_physical_graph(self.scenario, round_us=round(ROUND_S * 1e6))
         run = simulate(self.scenario)
         tables = run.tables

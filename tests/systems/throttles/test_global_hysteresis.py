@@ -82,6 +82,36 @@ def test_looks_are_as_far_apart_as_is_said(run, toy):
     assert run("global_hysteresis", 1.2, **(GROWING | {"check_ms": 7})).looks == 120
 
 
+# A queue of 10, marks 9 and 4: tuples taken so far and those that wait, whether it claims pressure.
+# The consumer takes all that is there, and these count until it has begun with the next one.
+BATCHES = [
+    ((0, 3), 0),  # a batch of 3
+    ((1, 5), 0),  # 6 of it and behind it
+    ((2, 7), 1),  # 9
+    ((3, 6), 1),  # a batch of 6
+    ((5, 4), 0),  # the low mark is of those that wait
+    ((5, 4), 0),  # nobody came to meet the high mark
+    ((6, 5), 0),  # 8
+    ((6, 6), 1),  # 9 again, though 6 wait
+    ((7, 5), 1),
+    ((8, 4), 0),
+    ((9, 3), 0),  # a batch of 3
+    ((10, 5), 0),
+    ((12, 6), 0),  # a batch of 6
+    ((12, 8), 0),
+    ((12, 9), 1),
+]
+
+
+@pytest.mark.holds("global_hysteresis", "rules", "batches of Storm 1's queue by hand")
+def test_what_a_consumer_took_counts_until_its_batch_is_done():
+    made = controller(slots=10, takes_all=1, check_ms=10, timeout_ms=0)
+    for step, ((taken, queued), expected) in enumerate(BATCHES, 1):
+        task = TaskObservation("sink", 0, queued, 0, taken, 1.0)
+        job = JobObservation(10_000 * step, (source(),), (task,), False, 0, -1)
+        assert made.observe(job)[0].is_stopped == expected, step
+
+
 @pytest.mark.parametrize(
     ("queued", "is_stopped"), [(920, 0), (921, 1), (922, 1), (0, 0), (409, 0), (410, 0)]
 )

@@ -34,6 +34,7 @@ VALUES = {
     "frontier_lag": {"interval_ms": 100, "lag": 2},
 }  # fmt: skip
 SLACK = {"global_hysteresis": {"high_bytes": 1000, "low_bytes": 500, "consecutive": 2,
+                               "takes_all": 1,
                                "check_ms": 0, "timeout_ms": 0}}  # fmt: skip
 
 # Of a round: how much each source may emit and is offered, queues, whether the job is empty, and
