@@ -11,8 +11,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
+import faults
 import pandas as pd
 import pyarrow as pa
+import saving
 import times
 from placing import head_of
 
@@ -85,7 +87,16 @@ def windows(scenario: Scenario) -> list[tuple[float, float]]:
 
 
 def rows(scenario: Scenario, measured: Tables, emulated: Tables) -> Iterator[Row]:
-    """Yield every figure that both runs have, phase by phase."""
+    """Yield every figure that both runs have, phase by phase.
+
+    One that fails or is stopped has no phases: its counters begin anew, or end.
+    """
+    whole = 0.0, scenario.duration_s
+    ours = dict(whole_figures(scenario, emulated))
+    for place, value in whole_figures(scenario, measured):
+        yield Row(whole, *place, value, ours.get(place, float("nan")))
+    if saving.is_interrupted(scenario):
+        return
     for window in windows(scenario):
         ours = dict(figures(scenario, emulated, window))
         for (place, figure, unit), value in figures(scenario, measured, window):
@@ -93,6 +104,13 @@ def rows(scenario: Scenario, measured: Tables, emulated: Tables) -> Iterator[Row
                 yield Row(window, place, figure, unit, value, ours[place, figure, unit])
     for stage, both in times.alike(scenario, measured, emulated):
         yield Row((0.0, scenario.duration_s), stage, "windows", "windows", *both)
+
+
+def whole_figures(scenario: Scenario, tables: Tables) -> Iterator[saving.Figure]:
+    """Yield the figures of a run as a whole: restarts, savepoints, rows that readers see."""
+    if scenario.failures:
+        yield from faults.figures(tables)
+    yield from saving.figures(scenario, tables)
 
 
 def figures(

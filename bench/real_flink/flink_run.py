@@ -76,6 +76,8 @@ class FlinkRun:
         by event time, likewise.
     results : dict
         By ``stage/subtask``, the results of windows: start, end, ms; key; records; when, s.
+    faults : dict
+        What became of planned failures (`faults.restarts_table`); empty without any.
     start_ms : int
         When sources began, ms since 1970.
     flink, java : str
@@ -98,6 +100,7 @@ class FlinkRun:
     windows: list[dict[str, Any]] = field(default_factory=list)
     pauses: list[dict[str, Any]] = field(default_factory=list)
     results: dict[str, list[list[Any]]] = field(default_factory=dict)
+    faults: dict[str, Any] = field(default_factory=dict)
 
     @property
     def disturbance(self) -> str | None:
@@ -159,7 +162,7 @@ def _running(job: Mapping[str, Any], version: str, latencies: Path) -> Iterator[
     """Run a job until the block is left."""
     with tempfile.TemporaryDirectory() as folder:
         stated = Path(folder) / "job.json"
-        stated.write_text(json.dumps(job), encoding="utf-8")
+        stated.write_text(json.dumps(_with_folder(job, folder)), encoding="utf-8")
         command = java(version, "ScenarioRun", str(stated), str(latencies))
         process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, preexec_fn=go_first
@@ -171,6 +174,16 @@ def _running(job: Mapping[str, Any], version: str, latencies: Path) -> Iterator[
             process.communicate()
     if process.returncode != 0:
         raise SystemExit(f"Flink ended with status {process.returncode}; what it says is above")
+
+
+def _with_folder(job: Mapping[str, Any], folder: str) -> dict[str, Any]:
+    """Return a job that writes its files there: state that is too large for memory, and rows."""
+    stored = {
+        "execution.checkpointing.storage": "filesystem",
+        "execution.checkpointing.dir": Path(folder).as_uri(),
+    }
+    options = job["options"] | (stored if any(stage["state"] for stage in job["stages"]) else {})
+    return {**job, "folder": folder, "options": options}
 
 
 def run_flink(job: Mapping[str, Any], version: str, duration_s: float) -> FlinkRun:

@@ -90,3 +90,8 @@ def head_of(scenario: Scenario, name: str) -> str:
         if edge.chain:
             return head_of(scenario, edge.sender)
     return name
+
+
+def head_of_vertex(name: str) -> str:
+    """Return the first stage of a vertex, such as ``Source: a -> (b, c)``."""
+    return name.removeprefix("Source: ").split(" -> ")[0]

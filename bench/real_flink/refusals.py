@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import event_time
+import faults
+import saving
 from translate import KEY_BYTES, RECORD_OVERHEAD_BYTES, STAMP_BYTES, keyed
 
 from flowcontrol.errors import Problem, ScenarioError
@@ -89,12 +91,8 @@ def _jobs(scenario: Scenario) -> Iterator[Problem]:
 
 
 def _planted(scenario: Scenario) -> Iterator[Problem]:
-    if scenario.failures:
-        text = f"{len(scenario.failures)} planned: the program fails nothing; leave them out"
-        yield Problem("failures", text)
-    if scenario.savepoints:
-        text = f"{len(scenario.savepoints)} planned: the program asks for none; leave them out"
-        yield Problem("savepoints", text)
+    yield from (Problem(place, text) for place, text in faults.refusals(scenario))
+    yield from (Problem(place, text) for place, text in saving.refusals(scenario))
     if getattr(scenario, "scaling", None) is not None:
         yield Problem("scaling", "the program keeps its parallelism; leave it out")
 
@@ -114,17 +112,12 @@ def _stages(scenario: Scenario) -> Iterator[Problem]:
         lacking = {
             "input": "its records have no content but a key; state rates and sizes alone",
             "output": "its sinks count and drop; leave it out",
-            "state": "its stages keep no state; leave it out",
-            "commit": "its sinks commit nothing; leave it out",
         }
         for key, text in lacking.items():
             if getattr(stage, key) is not None:
                 yield Problem(f"{place}.{key}", f"the program has none: {text}")
         yield from _requests(place, stage)
         yield from _window(scenario, place, stage)
-        if stage.guarantee == "exactly-once":
-            text = f"{stage.guarantee}: its sinks commit nothing; use at-least-once"
-            yield Problem(f"{place}.guarantee", text)
         if stage.stalls and not scenario.inputs(stage.name) and not stage.reads_log:
             text = "a source that stands still is idle on Flink; state a schedule with rate: 0"
             yield Problem(f"{place}.stalls", text)
@@ -188,12 +181,12 @@ def _sizes(scenario: Scenario) -> Iterator[Problem]:
         if not scenario.outputs(stage.name) or stage.record_bytes is None:
             continue
         keys = len(keyed(scenario, stage.name))
-        own_bytes = KEY_BYTES * (keys + int(scenario.has_stamps))
+        own_bytes = KEY_BYTES * (keys + int(saving.has_ids(scenario)))
         least = RECORD_OVERHEAD_BYTES + (STAMP_BYTES + own_bytes if own_bytes else 0)
         if stage.record_bytes < least:
             text = f"{stage.record_bytes}: a byte array with its timestamp"
             text += f" and {keys} {'key' if keys == 1 else 'keys'}" if keys else ""
-            text += " and its id" if scenario.has_stamps else ""
+            text += " and its id" if saving.has_ids(scenario) else ""
             yield Problem(
                 f"stages[{number}].record_bytes", f"{text} is {least} bytes at least; state that"
             )

@@ -3,9 +3,10 @@
     python bench/real_flink/report.py [FOLDER ...]
 
 Prints them from ``measured/scenarios.json`` (conf/), ``measured/requests.json`` (the shapes of
-``shapes/requests/``) and ``measured/time.json`` (those of ``shapes/time/``, and scenarios of conf/
-with windows). With folders, such as ``out/real_flink/*``, that ``scenario_run.py`` wrote, their
-comparisons replace those of the same scenario and version first.
+``shapes/requests/``), ``measured/time.json`` (those of ``shapes/time/``, and scenarios of conf/
+with windows) and ``measured/faults.json`` (those of ``shapes/faults/``). With folders, such as
+``out/real_flink/*``, that ``scenario_run.py`` wrote, their comparisons replace those of the same
+scenario and version first.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ SENT = HERE / "measured" / "requests.json"
 SHAPES = HERE / "shapes" / "requests"
 TIMED = HERE / "measured" / "time.json"
 TIMED_SHAPES = HERE / "shapes" / "time"
+FAULTED = HERE / "measured" / "faults.json"
+FAULTED_SHAPES = HERE / "shapes" / "faults"
 TIMED_OF_CONF = ("idle-source", "late-data", "skewed-sources", "watermark-lag", "window-burst")
 
 Figures = dict[str, list[list[Any]]]
@@ -60,6 +63,20 @@ FIGURES_OF_TIME = {
 """Columns of the table of event time, by figure; of the last stage that has it."""
 
 HEAD_OF_TIME = f"| shape | Flink | s | {' | '.join(FIGURES_OF_TIME.values())} |\n|{' --- |' * 11}"
+
+
+FIGURES_OF_FAULTS = {
+    "tasks": "tasks",
+    "downtime": "downtime, s",
+    "processed again": "records again",
+    "catching up": "catching up, s",
+    "job failed": "job failed at, s",
+}
+"""Columns of the table of failures, by figure."""
+
+HEAD_OF_FAULTS = (
+    f"| shape | Flink | failure | {' | '.join(FIGURES_OF_FAULTS.values())} |\n|{' --- |' * 8}"
+)
 
 
 def read(path: Path | None = None) -> Figures:
@@ -135,6 +152,16 @@ def lines_of_time(kept: Figures) -> Iterator[str]:
             yield f"| {name} | {version} | {begin:g}-{end:g} | {' | '.join(cells)} |"
 
 
+def lines_of_faults(kept: Figures) -> Iterator[str]:
+    """Yield the rows of the table of failures: measured / emulated, a row a restart."""
+    for key, rows in kept.items():
+        name, version = key.split(" ")
+        for place in dict.fromkeys(row[2] for row in rows if row[2].startswith("failure ")):
+            own = {row[3]: row[2:] for row in rows if row[2] == place}
+            cells = (_time_cell(own.get(figure)) for figure in FIGURES_OF_FAULTS)
+            yield f"| {name} | {version} | {place.split()[1]} | {' | '.join(cells)} |"
+
+
 def _pauses(row: list[Any]) -> bool:
     return bool(row[3] == "paused" and row[4] > 0)
 
@@ -157,13 +184,16 @@ def main(folders: Sequence[str]) -> None:
     timed = {*(file.stem for file in TIMED_SHAPES.iterdir()), *TIMED_OF_CONF}
     own = [one for one in given if one.name.rpartition("-")[0] in shapes]
     times = [one for one in given if one.name.rpartition("-")[0] in timed]
-    rest = [one for one in given if one not in (*own, *times)]
-    for path, found in ((SENT, own), (TIMED, times), (KEPT, rest)):
+    faulted = {file.stem for file in FAULTED_SHAPES.iterdir()}
+    faults = [one for one in given if one.name.rpartition("-")[0] in faulted]
+    rest = [one for one in given if one not in (*own, *times, *faults)]
+    for path, found in ((SENT, own), (TIMED, times), (FAULTED, faults), (KEPT, rest)):
         if found:
             take(found, path)
     print("\n".join([HEAD, *lines(read())]))
     print("\n".join(["", HEAD_OF_REQUESTS, *lines_of_requests(read(SENT))]))
     print("\n".join(["", HEAD_OF_TIME, *lines_of_time(read(TIMED))]))
+    print("\n".join(["", HEAD_OF_FAULTS, *lines_of_faults(read(FAULTED))]))
 
 
 if __name__ == "__main__":

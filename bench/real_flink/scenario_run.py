@@ -20,6 +20,7 @@ from typing import Any
 
 import beside
 import pyarrow as pa
+import saving
 from dumps import write_dump
 from flink_run import VERSIONS, FlinkRun, build, undisturbed
 from refusals import check
@@ -63,6 +64,7 @@ def measured(scenario: Scenario, version: str) -> tuple[FlinkRun, dict[str, pa.T
         windows=run.windows,
         pauses=run.pauses,
         results=run.results,
+        failed=run.faults,
     )
     return run, found
 
@@ -101,7 +103,9 @@ def run(arguments: argparse.Namespace) -> None:
     ours = emulated(scenario, placement, as_stated=arguments.as_stated)
     found = list(beside.rows(scenario, tables, ours))
     print(beside.show(found))
-    for name, side in (("Flink", tables), ("emulated", ours)):
+    for name, side in (
+        () if saving.is_interrupted(scenario) else (("Flink", tables), ("emulated", ours))
+    ):
         print(f"\n{name}: {find_bottleneck(side, scenario).sentence}")
     folder = arguments.out or OUT / f"{scenario.name}-{version}"
     folder.mkdir(parents=True, exist_ok=True)

@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import faults
 import pyarrow as pa
+import saving
 import times
-from placing import head_of
+from placing import head_of, head_of_vertex
 from rest import FRESH_S, Poll
 
 from flowcontrol.records import FAULT_TOLERANCE, REQUESTS, RESULTS
@@ -28,11 +30,6 @@ def job_path(poll: Poll) -> str:
     """Return the path of the one job of a poll."""
     [path] = {path for path in poll if path.count("/") == 2 and path.startswith("/jobs/")}
     return path
-
-
-def head_of_vertex(name: str) -> str:
-    """Return the first stage of a vertex, such as ``Source: a -> (b, c)``."""
-    return name.removeprefix("Source: ").split(" -> ")[0]
 
 
 def placement_of(poll: Poll, scenario: Scenario) -> dict[str, list[int]]:
@@ -72,6 +69,7 @@ def result_tables(
     windows: Sequence[Mapping[str, Any]] = (),
     pauses: Sequence[Mapping[str, Any]] = (),
     results: Mapping[str, Sequence[Sequence[Any]]] | None = None,
+    failed: Mapping[str, Any] | None = None,
 ) -> dict[str, pa.Table]:
     """Return the tables of a run.
 
@@ -89,6 +87,8 @@ def result_tables(
         What was sent and answered, rows of the table ``requests``.
     windows, pauses, results
         Of a job with event time (`flink_run.FlinkRun`).
+    failed : mapping, optional
+        Of a job that fails: `flink_run.FlinkRun.faults`.
     """
     readings = [
         (round((poll[job_path(poll)]["now"] - start_ms) / 1000 - FRESH_S, 3), _metrics(poll))
@@ -112,6 +112,9 @@ def result_tables(
     made = {name: _table(name, rows) for name, rows in found.items()}
     if scenario.has_event_time:
         made["time"] = times.time_table(readings, scenario, windows, pauses)
+    if failed:
+        made["restarts"] = faults.restarts_table(scenario, failed, start_ms)
+        made["delivery"] = saving.delivery_table(scenario, failed, moments)
     return made | times.result_tables(scenario, results or {})
 
 

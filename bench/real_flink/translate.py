@@ -11,6 +11,8 @@ from itertools import cycle
 from typing import Any
 
 import event_time
+import faults
+import saving
 from placing import deployment
 
 from flowcontrol.layout.shares import stream_of, weights_of, weights_of_keys
@@ -89,6 +91,10 @@ def flink_job(scenario: Scenario) -> dict[str, Any]:
         "are_placed": placed.are_placed,
         "stages": stages,
         "edges": [_edge(scenario, edge) for edge in scenario.edges],
+        "failures": faults.planned(scenario),
+        "savepoints": saving.planned(scenario),
+        "is_watched": saving.is_watched(scenario),
+        "has_intervals": scenario.options.checkpoint_interval_us is not None,
     }
 
 
@@ -107,7 +113,7 @@ def flink_options(scenario: Scenario) -> dict[str, str]:
         "taskmanager.memory.network.max": f"{size}b",
         "taskmanager.memory.managed.size": "16mb",
     }
-    options |= event_time.options(scenario)
+    options |= event_time.options(scenario) | faults.options(scenario)
     return {key: _text(value) for key, value in options.items()}
 
 
@@ -134,10 +140,14 @@ def _work(scenario: Scenario, stage: Stage) -> dict[str, Any]:
         "streams": _streams("service", stage),
         "requests": None if stage.requests is None else _requests(scenario, stage),
         "picks": [_picks(scenario, edge) for edge in keyed(scenario, stage.name)],
-        "have_ids": scenario.has_stamps,
+        "have_ids": saving.has_ids(scenario),
         "event_times": event_time.event_times(scenario, stage),
         "watermark": event_time.watermark(stage),
         "window": event_time.window(scenario, stage),
+        "state": saving.state(scenario, stage),
+        "commits": stage.guarantee == "exactly-once",
+        "commit_ms": saving.commit_ms(stage),
+        "first_ids": saving.first_ids(scenario, stage),
     }
 
 
@@ -233,7 +243,7 @@ def _edge(scenario: Scenario, edge: Edge) -> dict[str, Any]:
         "to": edge.receiver,
         "partitioner": edge.partitioner,
         "keys": keys_of(scenario, edge)[0] if edge in own else [],
-        "key_place": own.index(edge) + int(scenario.has_stamps) if edge in own else 0,
+        "key_place": own.index(edge) + int(saving.has_ids(scenario)) if edge in own else 0,
         "id_keys": event_time.keys_into(scenario, edge),
     }
 

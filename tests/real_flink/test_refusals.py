@@ -18,7 +18,7 @@ JOBS = HERE / "jobs"
 EXPRESSED = {
     *those("flink"),
     *("01-chain", "02-threads", "03-task-managers", "05-with-credits", "06-backlog-and-credit"),
-    *("07-exclusive-and-floating", "10-barrier-alignment"),
+    *("07-exclusive-and-floating", "10-barrier-alignment", "11-two-phase-commit"),
 }
 """Scenarios of conf/ and conf/tour/ that a real Flink runs."""
 
@@ -39,17 +39,6 @@ def test_every_scenario_of_conf_is_run_or_refused(file: Path) -> None:
         ({"cluster.control_latency_ms": 5}, "cluster.control_latency_ms", "leave it out"),
         ({"cluster.upload_slowdown": 0.5}, "cluster.upload_slowdown", "0.5: nothing slows"),
         (
-            {"failures": [{"at_s": 5, "stage": "map", "subtask": 0}]},
-            "failures",
-            "1 planned: the program fails nothing; leave them out",
-        ),
-        (
-            {"savepoints": [{"at_s": 5}], 'options."execution.checkpointing.interval"': "9s"},
-            "savepoints",
-            "1 planned: the program asks for none",
-        ),
-        ({"stages.map.state": {"bytes": 9}}, "stages[1].state", "keep no state"),
-        (
             {"stages.sink.requests": {"like": "jdbc-sql", "latency_ms": 5}},
             "stages[2].requests.style",
             "blocking: the program has Flink's AsyncSinkBase and AsyncWaitOperator alone; use",
@@ -67,7 +56,6 @@ def test_every_scenario_of_conf_is_run_or_refused(file: Path) -> None:
             "stages[1].selectivity",
             "2: a call of the program has one record as result; leave it out",
         ),
-        ({"stages.sink.guarantee": "exactly-once"}, "stages[2].guarantee", "use at-least-once"),
         (
             {"stages.source.stalls": [{"at_s": 1, "for_s": 1}]},
             "stages[0].stalls",
@@ -101,8 +89,9 @@ def test_a_refusal_names_the_place_and_what_to_do(
 
 def test_everything_is_refused_at_once() -> None:
     with pytest.raises(ScenarioError) as refused:
-        refusals.check(as_scenario(CONF / "two-phase-commit.yaml"))
-    assert [one.place for one in refused.value.problems] == ["failures", "stages[2].guarantee"]
+        refusals.check(as_scenario(CONF / "kafka-transactions.yaml"))
+    keys = ["requests", "requests", "transaction_timeout_s", "requests.style"]
+    assert [one.place for one in refused.value.problems] == [f"stages[1].{key}" for key in keys]
 
 
 @pytest.mark.parametrize("version", ["2.0.0", "2.3.0"])

@@ -10,6 +10,12 @@ final class Cluster {
 
     private static final String SLOTS = "taskmanager.numberOfTaskSlots";
 
+    private static int[] counts;
+    /** The place of each task manager in the MiniCluster, which counts those that are gone too. */
+    private static int[] places;
+    private static int next;
+    private static Map<String, Object> values;
+
     private Cluster() {}
 
     /** Name of what only one task manager has, so that stages that ask for it run there. */
@@ -20,9 +26,12 @@ final class Cluster {
     /** Starts it; slots are those of each task manager. */
     static MiniCluster start(Configuration options, JsonNode slots, boolean arePlaced)
             throws Exception {
-        int[] counts = new int[slots.size()];
+        counts = new int[slots.size()];
+        places = new int[slots.size()];
+        next = slots.size();
         for (int i = 0; i < counts.length; i++) {
             counts[i] = slots.get(i).asInt();
+            places[i] = i;
         }
         MiniClusterConfiguration stated =
                 new MiniClusterConfiguration.Builder()
@@ -32,14 +41,31 @@ final class Cluster {
                         .build();
         MiniCluster flink = new MiniCluster(stated);
         flink.start();
+        values = values(stated.getConfiguration());
         for (int i = 0; arePlaced && i < counts.length; i++) {
-            Map<String, Object> own = values(stated.getConfiguration());
-            own.put(SLOTS, counts[i]);
-            own.put("external-resources", resource(i));
-            own.put("external-resource." + resource(i) + ".amount", (long) counts[i]);
-            flink.startTaskManager();
+            startWhatHas(flink, i);
         }
         return flink;
+    }
+
+    private static void startWhatHas(MiniCluster flink, int taskManager) throws Exception {
+        values.put(SLOTS, counts[taskManager]);
+        values.put("external-resources", resource(taskManager));
+        values.put(
+                "external-resource." + resource(taskManager) + ".amount",
+                (long) counts[taskManager]);
+        flink.startTaskManager();
+    }
+
+    /** Ends a task manager, in a cluster in which stages are placed, and starts its successor. */
+    static void replace(MiniCluster flink, int taskManager) {
+        flink.terminateTaskManager(places[taskManager]);
+        places[taskManager] = next++;
+        try {
+            startWhatHas(flink, taskManager);
+        } catch (Exception failed) {
+            throw new IllegalStateException(failed);
+        }
     }
 
     /**

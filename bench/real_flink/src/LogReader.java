@@ -10,23 +10,28 @@ final class LogReader extends Reader {
     private final Records records;
     private final EventTimes times;
     private final boolean isFromArrival;
-    private volatile long taken;
     private long dueNs;
 
     LogReader(JsonNode stage, SourceReaderContext context) {
+        super(stage, context);
         int subtask = context.getIndexOfSubtask();
         arrivals = Stated.schedule(stage.get("arrivals").get(subtask));
         service = Stated.service(stage, subtask);
         records = new Records(stage);
         times = EventTimes.of(stage, subtask);
         isFromArrival = stage.get("latency_from").asText().equals("arrival");
-        dueNs = arrivals.when(1);
         context.metricGroup().setPendingRecordsGauge(this::pending);
     }
 
     /** Records that were written and not taken: Flink's own metric pendingRecords. */
-    private long pending() {
-        return Clock.hasStarted() ? Math.max(0, (long) arrivals.until(Clock.now()) - taken) : 0;
+    @Override
+    long pending() {
+        return Clock.hasStarted() ? Math.max(0, (long) arrivals.until(Clock.now()) - emitted) : 0;
+    }
+
+    @Override
+    void resume() {
+        dueNs = arrivals.when(emitted + 1);
     }
 
     @Override
@@ -37,11 +42,11 @@ final class LogReader extends Reader {
     @Override
     void emit(ReaderOutput<byte[]> output) throws InterruptedException {
         long arrivedNs = dueNs;
-        taken++;
-        dueNs = arrivals.when(taken + 1);
+        emitted++;
+        dueNs = arrivals.when(emitted + 1);
         service.serve();
         long fromNs = Clock.now();
-        send(output, records, times, taken - 1, isFromArrival ? arrivedNs : fromNs);
+        send(output, records, times, emitted - 1, isFromArrival ? arrivedNs : fromNs);
         service.sent(fromNs);
     }
 }

@@ -1,5 +1,6 @@
 import java.util.concurrent.TimeUnit;
 import org.apache.flink.api.connector.source.ReaderOutput;
+import org.apache.flink.api.connector.source.SourceReaderContext;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.JsonNode;
 
 /** Emits at its rate. A late timer is made up for; what a blocked task did not emit is lost. */
@@ -12,19 +13,25 @@ final class PacedReader extends Reader {
     private final Work work;
     private final Records records;
     private final EventTimes times;
-    private long emitted;
     /** Work by which the next record is due. */
     private double next;
     private long dueNs;
     private long emittedNs;
     private boolean isAsked = true;
 
-    PacedReader(JsonNode stage, int subtask) {
+    PacedReader(JsonNode stage, SourceReaderContext context) {
+        super(stage, context);
+        int subtask = context.getIndexOfSubtask();
         schedule = Stated.schedule(stage.get("rates").get(subtask));
         work = new Work(stage, subtask);
         records = new Records(stage);
         times = EventTimes.of(stage, subtask);
-        next = work.next();
+    }
+
+    /** What fell due while it did not run is lost. */
+    @Override
+    void resume() {
+        next = (Clock.hasStarted() ? schedule.until(Clock.now()) : 0) + work.next();
         dueNs = schedule.when(next);
     }
 

@@ -24,6 +24,14 @@ final class Running {
         }
     }
 
+    /** Returns as the second checkpoint is triggered, so that the next one is an interval later. */
+    static void awaitCheckpoints(MiniCluster flink, JobID job) throws Exception {
+        while (check(flink, job).getCheckpointStatsSnapshot().getCounts()
+                .getTotalNumberOfCheckpoints() < 2) {
+            Thread.sleep(2);
+        }
+    }
+
     /** The job; an IllegalStateException says why it ended. */
     static AccessExecutionGraph check(MiniCluster flink, JobID job) throws Exception {
         AccessExecutionGraph graph = flink.getExecutionGraph(job).get();

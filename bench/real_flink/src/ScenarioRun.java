@@ -5,7 +5,9 @@ import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import org.apache.flink.api.common.JobStatus;
 import org.apache.flink.configuration.Configuration;
+import org.apache.flink.runtime.executiongraph.AccessExecutionGraph;
 import org.apache.flink.runtime.jobgraph.JobGraph;
 import org.apache.flink.runtime.minicluster.MiniCluster;
 import org.apache.flink.runtime.util.EnvironmentInformation;
@@ -31,8 +33,15 @@ public final class ScenarioRun {
                 Cluster.start(options, job.get("slots"), job.get("are_placed").asBoolean())) {
             flink.submitJob(graph).get();
             Running.await(flink, graph.getJobID());
+            boolean isWatched = job.get("is_watched").asBoolean();
+            if (isWatched && job.get("has_intervals").asBoolean()) {
+                Running.awaitCheckpoints(flink, graph.getJobID());
+            }
             Pulse.start();
             Clock.start();
+            if (isWatched) {
+                Faults.plan(job, flink, graph.getJobID());
+            }
             Map<String, Object> started = new LinkedHashMap<>();
             started.put("rest", flink.getRestAddress().get().toString());
             started.put("job", graph.getJobID().toString());
@@ -44,9 +53,15 @@ public final class ScenarioRun {
             seen.put("results", WindowFigures.results());
             seen.put("late_ms", Pulse.lateMs());
             seen.put("latest_ms", Pulse.latestMs());
+            AccessExecutionGraph last = flink.getExecutionGraph(graph.getJobID()).get();
+            seen.put("faults", isWatched ? Faults.found(last) : Map.of());
             JSON.writeValue(new File(arguments[1]), seen);
-            Running.check(flink, graph.getJobID());
-            flink.cancelJob(graph.getJobID()).get();
+            if (job.get("failures").size() == 0 && last.getState() != JobStatus.FINISHED) {
+                Running.check(flink, graph.getJobID());
+            }
+            if (!last.getState().isTerminalState()) {
+                flink.cancelJob(graph.getJobID()).get();
+            }
         }
         // Flink's own threads would keep the process for a while.
         System.exit(0);

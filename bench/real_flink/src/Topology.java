@@ -16,13 +16,16 @@ final class Topology {
     private final StreamExecutionEnvironment flink;
     private final Map<String, SingleOutputStreamOperator<byte[]>> built = new HashMap<>();
 
-    private Topology(Configuration options) {
+    private final String folder;
+
+    private Topology(Configuration options, String folder) {
+        this.folder = folder;
         flink = StreamExecutionEnvironment.getExecutionEnvironment(options);
     }
 
     /** The job graph; stages are in the order in which records reach them. */
     static JobGraph of(JsonNode job, Configuration options) {
-        Topology topology = new Topology(options);
+        Topology topology = new Topology(options, job.path("folder").asText());
         for (JsonNode stage : job.get("stages")) {
             List<JsonNode> inputs = new ArrayList<>();
             for (JsonNode edge : job.get("edges")) {
@@ -48,6 +51,11 @@ final class Topology {
             operator.startNewChain();
         }
         place(operator, stage);
+        if (stage.get("commits").asBoolean()) {
+            operator.sinkTo(new FileSink(stage, folder))
+                    .name(name + "_rows")
+                    .setParallelism(stage.get("parallelism").asInt());
+        }
         JsonNode requests = stage.get("requests");
         if (!requests.isNull() && stage.get("is_sink").asBoolean()) {
             operator.sinkTo(new AsyncSink(stage))
