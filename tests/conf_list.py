@@ -42,7 +42,7 @@ ROWS = {
     "skew": "blocks flink",
     "skewed-sources": "timed flink",
     "three-stages": "blocks flink",
-    "two-jobs": "chosen",
+    "two-jobs": "chosen flink",
     "two-phase-commit": "fails flink",
     "two-sites": "blocks",
     "watermark-lag": "timed flink",

@@ -79,6 +79,8 @@ def windows(scenario: Scenario) -> list[tuple[float, float]]:
         for rates in (stage.emit_rate, stage.service_rate, stage.arrival_rate):
             moments |= {at for schedule in rates or () for at in schedule.changes()}
         moments |= {at for stall in stage.stalls for at in stall.span}
+    for job in scenario.jobs:
+        moments |= {job.start_us, job.stop_us or 0}
     bounds = [at / 1e6 for at in sorted(moments) if at <= scenario.duration_us]
     phases = list(pairwise(bounds))
     if min(end - begin for begin, end in phases) < SHORTEST_S:

@@ -220,11 +220,11 @@ def run_flink(job: Mapping[str, Any], version: str, duration_s: float) -> FlinkR
                 raise SystemExit("Flink ended before the job ran; what it says is above")
             started = json.loads(line)
             ask = rest.asking(started["rest"])
-            polls = [rest.first_poll(ask, started["job"])]
+            polls = [rest.first_poll(ask, started["jobs"])]
             for at_s in rest.moments(every_s, duration_s):
                 time.sleep(max(0.0, started["start_ms"] / 1000 + at_s - time.time()))
-                polls.append(rest.poll(ask, started["job"], operators))
-            polls[-1] |= rest.last_poll(ask, started["job"])
+                polls.append(rest.poll(ask, started["jobs"], operators))
+            polls[-1] |= rest.last_poll(ask, started["jobs"][0])
             fixed = polls.pop(0)
             polls[0] = fixed | polls[0]
         found = json.loads(latencies.read_text(encoding="utf-8"))

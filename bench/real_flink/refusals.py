@@ -84,9 +84,9 @@ def _cluster(scenario: Scenario) -> Iterator[Problem]:
 
 
 def _jobs(scenario: Scenario) -> Iterator[Problem]:
-    if scenario.jobs:
-        names = ", ".join(job.name for job in scenario.jobs)
-        text = f"{names}: the program runs one job; state the stages and edges of one of them"
+    if scenario.jobs and (scenario.is_fault_tolerant or scenario.has_stamps):
+        what = "checkpoints, failures or event time"
+        text = f"the program looks at {what} of one job; leave them out, or state one job"
         yield Problem("jobs", text)
 
 

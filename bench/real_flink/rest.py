@@ -54,40 +54,41 @@ def asking(root: str) -> Ask:
     return ask
 
 
-def first_poll(ask: Ask, job: str) -> Poll:
-    """Return what does not change while a job runs: who sends to whom, options, machines."""
-    paths = ["/config", "/jobmanager/config", f"/jobs/{job}/plan"]
-    paths += [f"/jobs/{job}/checkpoints/config", "/taskmanagers"]
+def first_poll(ask: Ask, jobs: Sequence[str]) -> Poll:
+    """Return what does not change while jobs run: who sends to whom, options, machines."""
+    paths = ["/config", "/jobmanager/config", "/taskmanagers"]
+    paths += [f"/jobs/{job}/{what}" for job in jobs for what in ("plan", "checkpoints/config")]
     found = {path: ask(path) for path in paths}
     for one in (found["/taskmanagers"] or {}).get("taskmanagers", ()):
         found[f"/taskmanagers/{one['id']}"] = ask(f"/taskmanagers/{one['id']}")
     return {path: body for path, body in found.items() if body is not None}
 
 
-def poll(ask: Ask, job: str, operators: Sequence[str] = ()) -> Poll:
-    """Return the figures of a job at a moment, which was `FRESH_S` before its ``now``.
+def poll(ask: Ask, jobs: Sequence[str], operators: Sequence[str] = ()) -> Poll:
+    """Return the figures of jobs at a moment, which was `FRESH_S` before its ``now``.
 
     Parameters
     ----------
     ask : callable
         From `asking`.
-    job : str
-        Its id.
+    jobs : sequence of str
+        Their ids; one that was not submitted yet is left out.
     operators : sequence of str
         Ids of metrics of operators, such as ``map.numRecordsIn``; a subtask that has none of them
         leaves it out.
     """
-    root = f"/jobs/{job}"
-    ask(f"{root}/metrics?get=numRestarts")
+    ask(f"/jobs/{jobs[0]}/metrics?get=numRestarts")
     time.sleep(FRESH_S)
-    found: Poll = {root: ask(root)}
-    for vertex in found[root]["vertices"]:
-        place = f"{root}/vertices/{vertex['id']}"
-        found[place] = ask(place)
-        get = ",".join([*SUBTASK_IDS, *operators])
-        for subtask in range(vertex["parallelism"]):
-            path = f"{place}/subtasks/{subtask}/metrics"
-            found[path] = ask(f"{path}?get={get}")
+    asked = {f"/jobs/{job}": ask(f"/jobs/{job}") for job in jobs}
+    found: Poll = {root: body for root, body in asked.items() if body is not None}
+    get = ",".join([*SUBTASK_IDS, *operators])
+    for root, body in [*found.items()]:
+        for vertex in body["vertices"]:
+            place = f"{root}/vertices/{vertex['id']}"
+            found[place] = ask(place)
+            for subtask in range(vertex["parallelism"]):
+                path = f"{place}/subtasks/{subtask}/metrics"
+                found[path] = ask(f"{path}?get={get}")
     return found
 
 

@@ -24,7 +24,8 @@ import saving
 from dumps import write_dump
 from flink_run import VERSIONS, FlinkRun, build, undisturbed
 from refusals import check
-from tables import placement_of, result_tables
+from rest import Poll
+from tables import UNASSIGNED, placement_of, result_tables
 from translate import flink_job
 
 import flowcontrol
@@ -69,6 +70,15 @@ def measured(scenario: Scenario, version: str) -> tuple[FlinkRun, dict[str, pa.T
     return run, found
 
 
+def merged(polls: Sequence[Poll]) -> Poll:
+    """Return what polls said of each path while it ran: also of jobs that came later."""
+    found: Poll = {}
+    for poll in polls:
+        gone = {path for path in poll if path in found and UNASSIGNED in str(poll[path])}
+        found |= {path: body for path, body in poll.items() if path not in gone}
+    return found
+
+
 def save(folder: Path, tables: dict[str, pa.Table], found: list[beside.Row]) -> None:
     """Write the tables of the run on Flink as Delta tables, and the comparison."""
     from deltalake import write_deltalake
@@ -94,7 +104,7 @@ def run(arguments: argparse.Namespace) -> None:
     flink, tables = measured(scenario, version)
     if arguments.dump is not None:
         write_dump(arguments.dump, flink, settled_s(scenario))
-    placement = placement_of(flink.polls[0], scenario)
+    placement = placement_of(flink.polls[0] if not scenario.jobs else merged(flink.polls), scenario)
     for stage in scenario.stages:
         wanted, put = list(stage.placement or ()), placement[stage.name]
         if wanted != put:

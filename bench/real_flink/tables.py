@@ -26,22 +26,38 @@ Metrics = Mapping[str, float]
 _INPUT, _OUTPUT = "Shuffle.Netty.Input.Buffers.", "Shuffle.Netty.Output.Buffers."
 
 
+UNASSIGNED = "(unassigned)"
+"""What stands for the task manager of a subtask that has no slot."""
+
+
+def job_paths(poll: Poll) -> list[str]:
+    """Return the paths of the jobs of a poll."""
+    return [path for path in poll if path.count("/") == 2 and path.startswith("/jobs/")]
+
+
 def job_path(poll: Poll) -> str:
-    """Return the path of the one job of a poll."""
-    [path] = {path for path in poll if path.count("/") == 2 and path.startswith("/jobs/")}
-    return path
+    """Return the path of the first job of a poll."""
+    return job_paths(poll)[0]
+
+
+def _vertices(poll: Poll) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield the path and the body of each vertex of all jobs."""
+    for root in job_paths(poll):
+        for vertex in poll[root]["vertices"]:
+            yield f"{root}/vertices/{vertex['id']}", vertex
 
 
 def placement_of(poll: Poll, scenario: Scenario) -> dict[str, list[int]]:
     """Return the task manager of every subtask of every stage, numbered as the scenario does.
 
     A task manager gets the number that the scenario wants for most of its subtasks, as far as no
-    other has it.
+    other has it. A stage that never ran stays where the scenario has it.
     """
     managers: dict[str, list[str]] = {}
-    for vertex in poll[job_path(poll)]["vertices"]:
-        rows = poll[f"{job_path(poll)}/vertices/{vertex['id']}"]["subtasks"]
-        managers[head_of_vertex(vertex["name"])] = [row["taskmanager-id"] for row in rows]
+    for path, vertex in _vertices(poll):
+        found = [row["taskmanager-id"] for row in poll[path]["subtasks"]]
+        if UNASSIGNED not in found:
+            managers[head_of_vertex(vertex["name"])] = found
     votes: dict[tuple[str, int], int] = {}
     for name, found in managers.items():
         for own, wanted in zip(found, scenario.stage(name).placement or (), strict=False):
@@ -55,6 +71,8 @@ def placement_of(poll: Poll, scenario: Scenario) -> dict[str, list[int]]:
         number[own] = next(free)
     return {
         stage.name: [number[one] for one in managers[head_of(scenario, stage.name)]]
+        if head_of(scenario, stage.name) in managers
+        else list(stage.placement or ())
         for stage in scenario.stages
     }
 
@@ -131,11 +149,10 @@ def _table(name: str, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
 
 def _metrics(poll: Poll) -> dict[tuple[str, int], Metrics]:
     """Return the metrics of each subtask, by the first stage of its vertex and its index."""
-    root = job_path(poll)
     found = {}
-    for vertex in poll[root]["vertices"]:
+    for path, vertex in _vertices(poll):
         for subtask in range(vertex["parallelism"]):
-            body = poll[f"{root}/vertices/{vertex['id']}/subtasks/{subtask}/metrics"] or ()
+            body = poll[f"{path}/subtasks/{subtask}/metrics"] or ()
             own = {row["id"]: float(row["value"]) for row in body if row["value"] != "NaN"}
             found[head_of_vertex(vertex["name"]), subtask] = own
     return found
@@ -153,6 +170,7 @@ def _stage_rows(
                 own = metrics.get((head, subtask), {})
                 counts = _counts(own, scenario, stage.name)
                 last = before.get((stage.name, subtask), dict.fromkeys(counts, 0.0))
+                counts = counts if own else last  # a job that ended says nothing more
                 before[stage.name, subtask] = counts
                 length = at_s - before_s
                 grown = {key: (counts[key] - last[key]) / length for key in counts}

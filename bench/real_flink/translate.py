@@ -91,11 +91,26 @@ def flink_job(scenario: Scenario) -> dict[str, Any]:
         "are_placed": placed.are_placed,
         "stages": stages,
         "edges": [_edge(scenario, edge) for edge in scenario.edges],
+        "jobs": _spans(scenario),
         "failures": faults.planned(scenario),
         "savepoints": saving.planned(scenario),
         "is_watched": saving.is_watched(scenario),
         "has_intervals": scenario.options.checkpoint_interval_us is not None,
     }
+
+
+def _spans(scenario: Scenario) -> list[dict[str, Any]]:
+    """Return the stages of each job, and from when to when it runs, s."""
+    if not scenario.jobs:
+        return [{"stages": [one.name for one in scenario.stages], "start_s": 0.0, "stop_s": None}]
+    return [
+        {
+            "stages": list(job.stages),
+            "start_s": float(job.start_at_s),
+            "stop_s": None if job.stop_at_s is None else float(job.stop_at_s),
+        }
+        for job in scenario.jobs
+    ]
 
 
 def flink_options(scenario: Scenario) -> dict[str, str]:

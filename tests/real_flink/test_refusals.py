@@ -18,7 +18,7 @@ JOBS = HERE / "jobs"
 EXPRESSED = {
     *those("flink"),
     *("01-chain", "02-threads", "03-task-managers", "05-with-credits", "06-backlog-and-credit"),
-    *("07-exclusive-and-floating", "10-barrier-alignment", "11-two-phase-commit"),
+    *("07-exclusive-and-floating", "10-barrier-alignment", "11-two-phase-commit", "08-pools"),
 }
 """Scenarios of conf/ and conf/tour/ that a real Flink runs."""
 
@@ -85,6 +85,12 @@ def test_a_refusal_names_the_place_and_what_to_do(
         refusals.check(as_scenario(CONF / "three-stages.yaml", changes))
     [problem] = [one for one in refused.value.problems if one.place == place]
     assert words in problem.message
+
+
+def test_of_several_jobs_none_checkpoints() -> None:
+    given = {'options."execution.checkpointing.interval"': "5s"}
+    with pytest.raises(ScenarioError, match="checkpoints, failures or event time of one job"):
+        refusals.check(as_scenario(CONF / "two-jobs.yaml", given))
 
 
 def test_everything_is_refused_at_once() -> None:

@@ -103,7 +103,7 @@ def test_a_poll_asks_for_the_job_its_vertices_and_each_subtask(
     waits: list[float] = []
     monkeypatch.setattr(rest.time, "sleep", waits.append)
     ask = Endpoint()
-    found = rest.poll(ask, "j", ["map.numRecordsIn"])
+    found = rest.poll(ask, ["j"], ["map.numRecordsIn"])
     place = "/jobs/j/vertices/v"
     metrics = [f"{place}/subtasks/{n}/metrics" for n in range(2)]
     assert list(found) == ["/jobs/j", place, *metrics]
@@ -113,8 +113,20 @@ def test_a_poll_asks_for_the_job_its_vertices_and_each_subtask(
     assert ask.asked[-1].endswith(",map.numRecordsIn")
 
 
+def test_a_poll_leaves_out_a_job_that_was_not_submitted_yet(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(rest.time, "sleep", lambda _: None)
+    monkeypatch.setattr(rest, "SUBTASK_IDS", ())
+    ask = Endpoint()
+    found = rest.poll(
+        lambda path: None if path.startswith("/jobs/later") else ask(path), ["j", "later"]
+    )
+    assert set(tables.job_paths(found)) == {"/jobs/j"}
+
+
 def test_the_first_poll_leaves_out_what_the_endpoint_does_not_have() -> None:
-    found = rest.first_poll(Endpoint(), "j")
+    found = rest.first_poll(Endpoint(), ["j"])
     assert set(found) == {"/jobs/j/plan", "/taskmanagers", "/taskmanagers/t"}
 
 

@@ -146,3 +146,19 @@ def test_a_subtask_that_flink_put_elsewhere_is_there_and_not_where_it_was_wanted
 def test_the_stage_at_the_head_of_a_chain_names_its_vertex() -> None:
     assert tables.head_of_vertex("Source: a -> (b, c -> d)") == "a"
     assert tables.head_of_vertex("map") == "map"
+
+
+def test_a_stage_that_never_ran_stays_where_it_was_wanted() -> None:
+    given = as_scenario("conf/gc-pause.yaml")
+    poll = poll_of({"source": ["x"], "sink": [tables.UNASSIGNED, "x"]})
+    assert tables.placement_of(poll, given)["sink"] == list(given.stage("sink").placement or ())
+
+
+def test_a_job_that_has_ended_keeps_its_counters() -> None:
+    given = recorded.scenario("slow-sink")
+    polls = recorded.polls("slow-sink")
+    last = {path: None if path.endswith("/metrics") else body for path, body in polls[-1].items()}
+    found = tables.result_tables([*polls[:-1], last], [], recorded.start_ms("slow-sink"), given)
+    stages = found["stages"].to_pandas().query("stage == 'sink'")
+    assert stages["records_in"].iloc[-1] == stages["records_in"].iloc[-2] > 0
+    assert stages["rate_in"].iloc[-1] == 0

@@ -39,6 +39,16 @@ def scenario(**changes: Any) -> Scenario:
     return parse_scenario({**stated, **changes})
 
 
+def test_each_job_has_its_stages_and_its_time() -> None:
+    jobs = translate.flink_job(as_scenario("conf/two-jobs.yaml"))["jobs"]
+    assert jobs[:2] == [
+        {"stages": ["orders", "bill"], "start_s": 0, "stop_s": None},
+        {"stages": ["events", "store"], "start_s": 20, "stop_s": 40},
+    ]
+    [only] = translate.flink_job(scenario())["jobs"]
+    assert only == {"stages": ["read", "map", "sink"], "start_s": 0, "stop_s": None}
+
+
 def stages_of(given: Scenario) -> dict[str, dict[str, Any]]:
     return {stage["name"]: stage for stage in translate.flink_job(given)["stages"]}
 

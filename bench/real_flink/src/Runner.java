@@ -38,7 +38,7 @@ public final class Runner {
 
     private static Map<String, Object> measure(JsonNode job) throws Exception {
         Configuration options = Options.of(job.get("options"));
-        JobGraph graph = Topology.of(job, options);
+        JobGraph graph = Topology.of(job, job.get("jobs").get(0), options);
         try (MiniCluster flink =
                 Cluster.start(options, job.get("slots"), job.get("are_placed").asBoolean())) {
             flink.submitJob(graph).get();

@@ -15,7 +15,7 @@ import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.JsonNode;
 import org.apache.flink.shaded.jackson2.com.fasterxml.jackson.databind.ObjectMapper;
 
 /**
- * Runs a job on Flink until its standard input ends. Arguments: the job, and where the latencies
+ * Runs a scenario on Flink until its standard input ends. Arguments: its jobs, and where the latencies
  * and requests that its stages saw go, their windows, and how late the machine was, both JSON. When
  * all tasks run it prints where its REST endpoint is.
  */
@@ -28,23 +28,24 @@ public final class ScenarioRun {
     public static void main(String[] arguments) throws Exception {
         JsonNode job = JSON.readTree(new File(arguments[0]));
         Configuration options = Options.of(job.get("options"));
-        JobGraph graph = Topology.of(job, options);
         try (MiniCluster flink =
                 Cluster.start(options, job.get("slots"), job.get("are_placed").asBoolean())) {
-            flink.submitJob(graph).get();
-            Running.await(flink, graph.getJobID());
+            Jobs jobs = new Jobs(flink, job, options);
+            JobGraph graph = jobs.first();
+            jobs.begin();
             boolean isWatched = job.get("is_watched").asBoolean();
             if (isWatched && job.get("has_intervals").asBoolean()) {
                 Running.awaitCheckpoints(flink, graph.getJobID());
             }
             Pulse.start();
             Clock.start();
+            jobs.follow();
             if (isWatched) {
                 Faults.plan(job, flink, graph.getJobID());
             }
             Map<String, Object> started = new LinkedHashMap<>();
             started.put("rest", flink.getRestAddress().get().toString());
-            started.put("job", graph.getJobID().toString());
+            started.put("jobs", jobs.ids());
             started.put("start_ms", System.currentTimeMillis());
             started.put("flink", EnvironmentInformation.getVersion());
             started.put("java", System.getProperty("java.version"));
@@ -56,12 +57,11 @@ public final class ScenarioRun {
             AccessExecutionGraph last = flink.getExecutionGraph(graph.getJobID()).get();
             seen.put("faults", isWatched ? Faults.found(last) : Map.of());
             JSON.writeValue(new File(arguments[1]), seen);
-            if (job.get("failures").size() == 0 && last.getState() != JobStatus.FINISHED) {
+            boolean mayEnd = job.get("jobs").size() > 1 || job.get("failures").size() > 0;
+            if (!mayEnd && last.getState() != JobStatus.FINISHED) {
                 Running.check(flink, graph.getJobID());
             }
-            if (!last.getState().isTerminalState()) {
-                flink.cancelJob(graph.getJobID()).get();
-            }
+            jobs.end();
         }
         // Flink's own threads would keep the process for a while.
         System.exit(0);

@@ -1,7 +1,9 @@
 import java.util.ArrayList;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import org.apache.flink.api.common.operators.SlotSharingGroup;
 import org.apache.flink.configuration.Configuration;
 import org.apache.flink.runtime.jobgraph.JobGraph;
@@ -23,10 +25,15 @@ final class Topology {
         flink = StreamExecutionEnvironment.getExecutionEnvironment(options);
     }
 
-    /** The job graph; stages are in the order in which records reach them. */
-    static JobGraph of(JsonNode job, Configuration options) {
+    /** One of the jobs; stages are in the order in which records reach them. */
+    static JobGraph of(JsonNode job, JsonNode span, Configuration options) {
         Topology topology = new Topology(options, job.path("folder").asText());
+        Set<String> names = new HashSet<>();
+        span.get("stages").forEach(name -> names.add(name.asText()));
         for (JsonNode stage : job.get("stages")) {
+            if (!names.contains(stage.get("name").asText())) {
+                continue;
+            }
             List<JsonNode> inputs = new ArrayList<>();
             for (JsonNode edge : job.get("edges")) {
                 if (edge.get("to").equals(stage.get("name"))) {
