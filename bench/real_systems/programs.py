@@ -64,7 +64,7 @@ PROGRAMS = {
         Program("hazelcast-jet", "hazelcast-jet", "Jet"),
         Program("storm-1", "storm-1", "Storm1"),
         Program("storm-2", "storm-2", "Storm2", transports=("blocking_queue",)),
-        Program("{transport: half_return_credit}", "reactor", "Reactor"),
+        Program("reactor", "reactor", "Reactor"),
         Program("{transport: bdp_window}", "grpc", "Grpc"),
         Program("pulsar", "pulsar", "Pulsar", PULSAR_OPENS),
         Program("rabbitmq", "rabbitmq", "Rabbitmq", broker=brokers.rabbitmq),

@@ -32,6 +32,7 @@ def systems(draw: Any, transport: str, round_ms: float) -> SystemSpec:
             "initial_units": slots,
             "multiplier": draw(st.sampled_from([1, 3])),
             "period_ms": draw(st.sampled_from(periods)),
+            "queue_items": draw(st.sampled_from([0, 1, slots])),
         },
         "bdp_window": {
             "initial": slots * 1000,

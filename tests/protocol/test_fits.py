@@ -169,6 +169,7 @@ CASES: dict[Rule, tuple[str, Callable[..., bool] | None]] = {
     partition_kinds.unreserved_sizes: ("channels buffers buffers", None),
     rate_window.next_window: ("speed bytes bytes flag flag parameter flag",
                               lambda *x: x[3] == x[4] == 1 and x[1] >= x[2]),
+    rate_window.rounded_up: ("bytes bytes number", lambda *x: x[0] >= x[1]),
     period_end: ("us us", lambda now, period: period > 0),
     rate_window._records_of: ("number parameter record_bytes", None),
     tasks.later: ("time duration", None),

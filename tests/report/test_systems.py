@@ -16,7 +16,7 @@ from flowcontrol.scenario.system import (
 
 
 def test_every_name_that_a_scenario_may_use_has_its_parameters():
-    assert len(PRESETS) == 19
+    assert len(PRESETS) == 20
     for name in SYSTEMS:
         preset, system = PRESETS[ALIASES.get(name, name)], preset_system(name)
         assert (system.transport, system.throttle) == (preset.transport, preset.throttle)
@@ -40,9 +40,9 @@ def test_a_preset_sets_only_what_its_parts_have_and_within_bounds(name):
 def test_the_list(capsys):
     assert main(["systems"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in lines[1:20]] == list(PRESETS)
-    assert max(map(len, lines[:20])) <= 100
-    parts = "\n".join(lines[20:]).strip().split("\n\n")
+    assert [line.split()[0] for line in lines[1:21]] == list(PRESETS)
+    assert max(map(len, lines[:21])) <= 100
+    parts = "\n".join(lines[21:]).strip().split("\n\n")
     assert [part.split(":")[0] for part in parts] == list(PRESETS)
     for part, preset in zip(parts, PRESETS.values(), strict=True):
         assert f"transport {preset.transport}" in part

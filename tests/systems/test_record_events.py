@@ -66,7 +66,13 @@ VALUES: dict[str, dict[str, float]] = {
     "half_return_credit": {"slots": 10, "share": 0.5},
     "batched_credit": {"slots": 10, "lot": 4, "barriers": 1},
     "cumulative_credit": {"credit": 10, "mark": 5},
-    "rate_window": {"unit": 1560, "initial_units": 1, "multiplier": 1, "period_ms": 100},
+    "rate_window": {
+        "unit": 1560,
+        "initial_units": 1,
+        "multiplier": 1,
+        "period_ms": 100,
+        "queue_items": 0,
+    },
     "bdp_window": {"initial": 1000, "most": 4000, "share": 0},
     "unbounded": {"heap_bytes": 1e6},
     "push_quota": {

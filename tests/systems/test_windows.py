@@ -231,3 +231,37 @@ def test_a_window_goes_back_once_half_of_it_was_taken():
         channel.processed = processed
         channel.announced = rules.next_grant(values, state, channel, g.RoundEnd(0, 0, 100))
         assert channel.announced == granted
+
+
+def of_jet(queue_items: int) -> tuple[g.RecordTransport, g.ChannelGrant]:
+    """Return Jet's window of records that weigh a unit each, three periods of a round long."""
+    values = {"unit": 100, "initial_units": 30, "multiplier": 3, "period_ms": 1}
+    transport = w.RULES.parameters(g.Given({**values, "queue_items": queue_items}, 1000))
+    state = g.ChannelGrant()
+    assert w.RULES.first_grant(transport, state, 100 - w.ITEM_OVERHEAD) == 1
+    return transport, state
+
+
+@pytest.mark.holds("rate_window", "rules", "the queue behind Jet's receiver by hand")
+@pytest.mark.parametrize(("arrived", "taken"), [(4, 4), (6, 6), (7, 7), (8, 7), (20, 7)])
+def test_what_is_in_the_queue_behind_jets_receiver_is_acknowledged(arrived, taken):
+    transport, state = of_jet(5)
+    channel = InputChannel(arrived=arrived, processed=2)
+    end = g.RoundEnd(0, 0, 100 - w.ITEM_OVERHEAD)
+    assert w.RULES.next_grant(transport, state, channel, end) == taken + 30 + 1
+    assert state.seen == taken
+
+
+@pytest.mark.holds("rate_window", "rules", "periods that are not exact by hand")
+def test_a_period_of_jet_that_is_a_little_short_counts_a_unit_more():
+    """Ten units a period are 30 in three; a period that is short has 11, and goes half of the way.
+
+    One that is long has 10 and takes half of the difference back, truncated.
+    """
+    transport, state = of_jet(0)
+    windows = []
+    for now in range(7):
+        channel = InputChannel(arrived=10 * now + 20, processed=10 * now)
+        w.RULES.next_grant(transport, state, channel, g.RoundEnd(now, 0, 100 - w.ITEM_OVERHEAD))
+        windows.append(state.window)
+    assert windows == [30, 30, 31, 31, 32, 31, 32]

@@ -17,12 +17,9 @@ import java.util.concurrent.CountDownLatch;
 
 /**
  * Hazelcast Jet: two members, each stage on the other one than the stage before, so that every
- * edge has a receive window. An item is acknowledged when it has gone into the queue behind it,
- * so that the queues at both ends of an edge are as short as they can be.
+ * edge has a receive window. An item is acknowledged when it has gone into the queue behind it.
  */
 public final class Jet {
-
-    private static final int QUEUE_ITEMS = 1;
 
     /** Bytes of a serialised array besides its own: type and length. */
     private static final int HEADER_BYTES = 8;
@@ -51,7 +48,7 @@ public final class Jet {
             if (before != null) {
                 dag.edge(Edge.between(before, vertex).distributeTo(place).allToOne(name).setConfig(
                         new EdgeConfig()
-                                .setQueueSize(QUEUE_ITEMS)
+                                .setQueueSize(job.whole("queue_items"))
                                 .setReceiveWindowMultiplier(job.whole("multiplier"))));
             }
             before = vertex;

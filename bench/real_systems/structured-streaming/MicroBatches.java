@@ -14,7 +14,7 @@ import org.apache.spark.sql.streaming.Trigger;
 /** Structured Streaming: a query from a topic, all stages behind it in the one task of a batch. */
 public final class MicroBatches {
 
-    private static final int WARM_BATCHES = 60;
+    private static final long WARM_MS = 60_000;
 
     /** Last offset of the batches so far. */
     private static long planned;
@@ -87,13 +87,15 @@ public final class MicroBatches {
 
     /** Has batches run until they are as fast as those that count. */
     private static void warmUp(Topic topic, Job job) throws Exception {
-        for (int i = 1; i <= WARM_BATCHES; i++) {
-            while (batches < i) {
+        long end = System.currentTimeMillis() + WARM_MS;
+        for (long done = 1;; done++) {
+            while (batches < done) {
                 Thread.sleep(10);
             }
-            if (i < WARM_BATCHES) {
-                topic.warmUp(leastRows(job));
+            if (System.currentTimeMillis() > end) {
+                break;
             }
+            topic.warmUp(leastRows(job));
         }
         Thread.sleep(1000);
     }

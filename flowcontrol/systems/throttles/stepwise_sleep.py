@@ -11,6 +11,8 @@ Where this differs from them:
   subtasks, and a period is over when it has passed, not a millisecond later.
 - Events take no time: a spout sleeps from the next round on.
 - The execution time is that of the bolt's rate now, not of the last tuple.
+- No queue is full; JStorm's (``DisruptorQueueImpl.publish``) then blocks who sends, within the time
+  of a vote if it fills so fast.
 - A spout's send queue is not there, so it is not cut to a hundredth of its size either.
 - A spout's own time for a record is that of the rate at which it is offered records; it is looked
   up when samples are taken.

@@ -25,7 +25,7 @@ class RecordTransport:
     # ``rate_window``, bytes of ``bdp_window``.
     slots: int = 0
     lot: int = 0  # Records from which permits go back
-    mark: int = 0  # Records of credit from which it is topped up
+    mark: int = 0  # Records of credit from which it is topped up; of ``rate_window`` its queue
     unit: int = 0  # Bytes of a unit
     multiplier: int = 0  # Periods that a window is to last
     period: int = 0  # Rounds between two packets of flow control

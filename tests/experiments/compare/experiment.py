@@ -54,7 +54,7 @@ class Phase:
 
 
 class Run:
-    """A run of the experiment under one preset; ``changed``: a parameter of its throttle."""
+    """A run of the experiment under one preset; ``changed``: parameters of its throttle."""
 
     def __init__(self, system: str, *changed: tuple[str, float]) -> None:
         base = varied_base(CONF / "experiment.yaml", CHANGES)

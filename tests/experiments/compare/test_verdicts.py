@@ -28,7 +28,7 @@ import pytest
 from flowcontrol.analysis.producer_rates import TOLERANCE, TRANSIENT, Step, swing
 from flowcontrol.analysis.run_view import RunView
 from flowcontrol.scenario.system import PRESETS
-from flowcontrol.systems.transports.rate_window import ITEM_OVERHEAD, next_window
+from flowcontrol.systems.transports.rate_window import ITEM_OVERHEAD, next_window, rounded_up
 
 ROUND_S: Final = 0.01
 TRIP_S: Final = 2 * ROUND_S
@@ -114,14 +114,15 @@ def window(run: Run, phase: Phase) -> Band:
     """Jet: period by period, what its rule makes of a sender and a receiver that flow evenly.
 
     A unit is 65,536 bytes, 256 of these records: 8.5 periods' work of 30, so a period sees one unit
-    done or none, and the window goes half of the way to three units or to none, truncated. From 800
-    it comes down to 4 or fewer, one more than three, in a second. What a period lets in, and what
-    is taken until the next packet, are no part of the window: hence the two ends.
+    done or none, two if it is a little short, and the window goes half of the way to three times as
+    many, truncated. It does not fall before the queue behind the receiver is full, and then from
+    800 to so few in a second. What a period lets in, and what is taken until the next packet, are
+    no part of the window: hence the two ends.
     """
     values = run.values
     multiplier, period_s = int(values["multiplier"]), values["period_ms"] / 1000
     unit = math.ceil(values["unit"] / (run.record_bytes + ITEM_OVERHEAD))
-    rest = multiplier * math.ceil(phase.served * period_s / unit) + 1
+    rest = multiplier * (math.ceil(phase.served * period_s / unit) + 1) + 1
     size, limit, done = int(values["initial_units"]), math.inf, 0
     sent = taken = after_s = 0.0
     low, high = math.inf, 0.0
@@ -132,8 +133,11 @@ def window(run: Run, phase: Phase) -> Band:
             low, high = min(low, sent - taken), max(high, sent - before)
         else:
             after_s = (period + 2) * period_s  # the first packet only records what was done
-        size = next_window(size, int(taken // unit), done, 1, 1, multiplier, 0)
-        done = int(taken // unit)
+        acked = min(sent, taken + values["queue_items"])
+        now = int(acked // unit)
+        counts = rounded_up(now, done, period)
+        size = next_window(size, counts, done, 1, 1, multiplier, int(acked == sent))
+        done = now
         limit = (done + size + 1) * unit
     return Band(low, high + phase.offered * TRIP_S, after_s=after_s)
 
@@ -225,6 +229,7 @@ TABLE: Final[dict[str, Row]] = {
         blocking, ("never", "follows")
     ),  # 8192 are 27 s of the first; 2000 are still left
     "reactive-streams": Row(half_return, EVEN, is_narrow=True),
+    "reactor": Row(half_return, UNEVEN),
     "spark-real-time": Row(pushed, NEVER),  # 32 MiB at the reader alone are 480 s of the first
     "unbounded": Row(free, NEVER),
 }
